@@ -1,0 +1,1 @@
+"""What things mean: pure rules of tasks, batches and retries. Standard library only."""

@@ -1,0 +1,1 @@
+"""What happens when: commands, the group-committing writer, loops, wake-ups."""

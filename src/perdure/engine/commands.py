@@ -1,0 +1,154 @@
+"""The commands: what can be asked of the engine. Each returns once it is on disk, or raises why not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.domain.checks import METADATA_BYTES, PAYLOAD_BYTES, check_report, clip, parse_rules
+from perdure.domain.drafts import BatchDraft, ReportDraft, RulesDraft
+from perdure.domain.errors import Invalid, PerdureError, Problem, StillProcessing
+from perdure.domain.model import ErrorClass, Failure, FailureTrigger, Task
+from perdure.domain.policy import RetryLimits, RetryPolicy
+from perdure.domain.retry import Fail, History, Retry, decide
+from perdure.domain.rules import Rule
+from perdure.domain.states import Status
+from perdure.engine.counters import Counters
+from perdure.engine.intake import Intake, encode_json
+from perdure.engine.writer import Writer
+from perdure.store.changes import Row
+from perdure.store.interface import Session
+from perdure.store.records import task_from
+from perdure.store.verbs import change, end
+from perdure.store.verbs.fail import Decide
+from perdure.store.verbs.report import Edit, Report, apply_reports
+from perdure.store.verbs.submit import SubmissionKey, Submit, Submitted, submit
+
+CANCELED_REASON = "Canceled by request"
+
+
+def decision_maker(limits: RetryLimits, clock: Clock, rng: random.Random) -> Decide:
+    """The one retry decision, applied to the row of a failing task."""
+
+    def decide_row(row: Row, failure: Failure) -> Retry | Fail:
+        policy = row["retry_policy"]
+        history = History(
+            attempt=row["attempt"],
+            retry_count=row["retry_count"],
+            free_waits=row["free_waits"],
+            worker_losses=row["worker_losses"],
+            created_at=row["created_at"],
+            previous_delay_secs=row["last_delay_secs"],
+        )
+        known = RetryPolicy.from_json(msgspec.json.decode(policy)) if policy else None
+        return decide(known, history, failure, clock.now(), rng, limits)
+
+    return decide_row
+
+
+class Commands:
+    """Everything that changes tasks on request. Callers share transactions through the writer."""
+
+    def __init__(self, writer: Writer, intake: Intake, counters: Counters, clock: Clock, decide: Decide) -> None:
+        self._writer = writer
+        self._intake = intake
+        self._counters = counters
+        self._clock = clock
+        self._decide = decide
+        self._keys_under_way: set[str] = set()
+
+    async def submit(self, draft: BatchDraft, key: SubmissionKey | None = None) -> Submitted:
+        """Store a batch, whole or not at all. With a key seen before, the first answer comes back."""
+        if key is not None and key.key in self._keys_under_way:
+            raise StillProcessing("A request with this Idempotency-Key is being processed; ask again in a moment.")
+        if key is not None:
+            self._keys_under_way.add(key.key)
+        try:
+            prepared = self._intake.prepare(draft, self._clock.now())
+            return await self._writer.do(submit, Submit(prepared, key))
+        finally:
+            if key is not None:
+                self._keys_under_way.discard(key.key)
+
+    async def report(self, task_id: str, draft: ReportDraft) -> Task:
+        """Take a report about a task: progress, changes, its end. The task as it is afterwards."""
+        item = _report_from(task_id, draft)
+        return task_from(await self._writer.do(self._report, item))
+
+    async def _report(self, session: Session, items: Sequence[Report]) -> Sequence[Row | PerdureError]:
+        return await apply_reports(session, items, self._decide)
+
+    async def cancel(self, task_id: str) -> Task:
+        return task_from(await self._writer.do(end.cancel, end.Cancel(task_id, CANCELED_REASON)))
+
+    async def pause(self, task_id: str) -> Task:
+        return task_from(await self._writer.do(change.pause, task_id))
+
+    async def resume(self, task_id: str) -> Task:
+        return task_from(await self._writer.do(change.resume, task_id))
+
+    async def count(self, task_id: str, new_success: int, new_failures: int) -> None:
+        """Add to a task's counters soon: the high-rate path. Raises NotFound for an unknown task."""
+        await self._counters.add(task_id, new_success, new_failures)
+
+    async def stop_batch(self, batch_id: str) -> change.Stopped:
+        return await self._writer.do(change.stop_batch, batch_id)
+
+    async def change_rules(self, batch_id: str, draft: RulesDraft) -> int:
+        """Replace the rules of a batch's live tasks of a kind; how many were changed."""
+        return await self._writer.do(
+            change.change_rules, change.ChangeRules(batch_id, draft.kind, _rules_parser(draft))
+        )
+
+    async def pause_scope(self, scope: str, name: str) -> bool:
+        """Hold back all claims of a kind or namespace, on every instance; False if they were already."""
+        return await self._writer.do(change.pause_scope, change.Scope(scope, name))
+
+    async def resume_scope(self, scope: str, name: str) -> bool:
+        return await self._writer.do(change.resume_scope, change.Scope(scope, name))
+
+
+def _report_from(task_id: str, draft: ReportDraft) -> Report:
+    problems = check_report(draft)
+    result = encode_json(problems, "result", draft.result, PAYLOAD_BYTES)
+    encode_json(problems, "metadata", draft.metadata, METADATA_BYTES)
+    delay = _requested_delay(problems, draft)
+    if problems:
+        raise Invalid(problems)
+    failure = None
+    if draft.status == Status.FAILURE.label:
+        failure = Failure(
+            FailureTrigger.EXPLICIT,
+            ErrorClass(draft.error_class or ErrorClass.RETRYABLE),
+            clip(draft.failure_reason or ""),
+            retry_after_secs=delay,
+            code=draft.code,
+        )
+    succeeded = draft.status == Status.SUCCESS.label
+    counted = draft.new_success or draft.new_failures
+    edits = counted or any(value is not None for value in (draft.metadata, draft.expected_count, draft.priority))
+    edit = Edit(draft.metadata, draft.new_success or 0, draft.new_failures or 0, draft.expected_count, draft.priority)
+    needs_edit = edits or (failure is None and not succeeded)
+    return Report(task_id, draft.attempt, edit if needs_edit else None, succeeded, result, failure)
+
+
+def _requested_delay(problems: list[Problem], draft: ReportDraft) -> float | None:
+    value = draft.retry_after
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        problems.append(Problem("retry_after", "must be zero or more seconds"))
+        return None
+    return min(float(min(value, 10**12)), 1e12)
+
+
+def _rules_parser(draft: RulesDraft) -> Callable[[Row], tuple[list[Rule], list[Problem]]]:
+    def parse(row: Row) -> tuple[list[Rule], list[Problem]]:
+        problems: list[Problem] = []
+        metadata = msgspec.json.decode(row["metadata"]) if row["metadata"] else {}
+        return parse_rules(problems, "rules", draft.rules, metadata, row["expected_count"]), problems
+
+    return parse

@@ -1,0 +1,53 @@
+"""Calls under way: a bounded number at a time, each one accounted for until it has landed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+log = logging.getLogger("perdure.engine")
+
+CANCEL_SECS = 5.0
+
+
+class Flights:
+    def __init__(self, limit: int, grace_secs: float, landed: Callable[[], None]) -> None:
+        self._limit = limit
+        self._grace_secs = grace_secs
+        self._landed = landed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def free(self) -> int:
+        """How many more may leave now."""
+        return self._limit - len(self._tasks)
+
+    def launch(self, call: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(call, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._arrive)
+
+    async def settled(self) -> None:
+        """Wait until all have landed."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def drain(self) -> None:
+        """Let calls finish for a while, then cut them off."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._grace_secs)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CANCEL_SECS)
+
+    def _arrive(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a call failed in an unforeseen way; it is repeated after its lease", exc_info=error)
+        self._landed()

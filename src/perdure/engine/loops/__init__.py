@@ -1,0 +1,1 @@
+"""The loops: one file each, each with `run_once`."""

@@ -1,0 +1,129 @@
+"""Delivers end and cancel webhooks from the outbox, on their own schedule."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+
+from perdure.clock import Clock
+from perdure.domain.checks import clip, seconds_after
+from perdure.domain.errors import Unavailable
+from perdure.domain.keys import Trigger
+from perdure.domain.requested_delay import requested_delay
+from perdure.engine.calls import Calls, log_fields
+from perdure.engine.flights import Flights
+from perdure.engine.loops.loop import Loop
+from perdure.engine.loops.start import SendListener
+from perdure.engine.wakeups import Topic, Wakeups
+from perdure.engine.writer import Writer
+from perdure.store.changes import Row
+from perdure.store.interface import Store
+from perdure.store.verbs.deliver import Settled, next_delivery, settle_deliveries, take_deliveries
+from perdure.webhooks.request import WebhookAnswer
+from perdure.webhooks.sender import Sender
+
+log = logging.getLogger("perdure.engine")
+
+GONE = 410
+JITTER = 0.1
+LONGEST_REQUESTED_SECS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverSettings:
+    most_in_flight: int
+    claim_timeout_secs: float
+    interval_secs: float
+    grace_secs: float
+    waits: Sequence[float]
+
+
+class DeliverLoop(Loop):
+    """Sends what is due; a row taken and never settled comes due again by itself."""
+
+    name = "deliver"
+    topic = Topic.DELIVER
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        sender: Sender,
+        calls: Calls,
+        clock: Clock,
+        rng: Random,
+        wakeups: Wakeups,
+        settings: DeliverSettings,
+        observe: SendListener,
+    ) -> None:
+        self.interval_secs = settings.interval_secs
+        self._store = store
+        self._writer = writer
+        self._sender = sender
+        self._calls = calls
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._observe = observe
+        self.flights = Flights(settings.most_in_flight, settings.grace_secs, lambda: wakeups.wake(Topic.DELIVER))
+
+    async def run_once(self) -> bool:
+        most = self.flights.free
+        if most <= 0:
+            return False
+        stale = self._clock.now() + timedelta(seconds=self._settings.claim_timeout_secs)
+        rows = await self._store.write(lambda session: take_deliveries(session, most, stale))
+        for row in rows:
+            self.flights.launch(self._deliver(row), f"deliver {row['idempotency_key']}")
+        return bool(rows)
+
+    async def next_moment(self) -> datetime | None:
+        return await self._store.read(next_delivery)
+
+    async def drain(self) -> None:
+        await self.flights.drain()
+
+    async def _deliver(self, row: Row) -> None:
+        trigger = Trigger(row["condition"] if row["trigger"] == "end" else row["trigger"])
+        request = self._calls.build(row["params"], row["task_id"], trigger, row["attempt"], row["action_index"])
+        answer = await self._sender.send(request)
+        self._observe(trigger.value, answer.accepted, answer.duration_secs)
+        settled = self._judge(row, trigger, answer)
+        if not answer.accepted:
+            log.warning(
+                f"the {trigger.value} webhook was not accepted",
+                extra=log_fields(
+                    request,
+                    error=answer.describe(),
+                    tries=row["attempts"],
+                    next_send_at=settled.next_send_at.isoformat() if settled.next_send_at else "never",
+                ),
+            )
+        try:
+            await self._writer.do(settle_deliveries, settled)
+        except Unavailable as error:
+            log.error(
+                "a delivery could not be recorded; it is sent again with the same key",
+                extra=log_fields(request, error=str(error)),
+            )
+
+    def _judge(self, row: Row, trigger: Trigger, answer: WebhookAnswer) -> Settled:
+        if answer.accepted:
+            return Settled(row["id"], row["attempts"], trigger, "success", answer.status, None, None)
+        error = clip(answer.describe())
+        return Settled(
+            row["id"], row["attempts"], trigger, "failure", answer.status, error, self._next_send(row, answer)
+        )
+
+    def _next_send(self, row: Row, answer: WebhookAnswer) -> datetime | None:
+        """When to try again: by the schedule, or later if the receiver asks for it; never after 410 Gone."""
+        tries = row["attempts"]
+        if answer.status == GONE or tries > len(self._settings.waits):
+            return None
+        now = self._clock.now()
+        wait = self._settings.waits[tries - 1] * (1 + self._rng.uniform(-JITTER, JITTER))
+        asked = requested_delay(answer.headers, now) or 0.0
+        return seconds_after(now, max(wait, min(asked, LONGEST_REQUESTED_SECS)))

@@ -1,0 +1,202 @@
+"""Starts webhook tasks: claims as many as can be sent at once, sends, records the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+
+from perdure.clock import Clock, monotonic
+from perdure.domain.checks import PAYLOAD_BYTES, clip
+from perdure.domain.classify import failure_from_answer
+from perdure.domain.drafts import ActionDraft
+from perdure.domain.errors import PerdureError, Problem, Unavailable
+from perdure.domain.keys import Trigger
+from perdure.domain.model import Completion, Executor, Failure, FailureTrigger
+from perdure.engine.calls import Calls, log_fields
+from perdure.engine.flights import Flights
+from perdure.engine.intake import check_webhook, encode_json
+from perdure.engine.loops.loop import Loop
+from perdure.engine.wakeups import Topic, Wakeups
+from perdure.engine.writer import Writer
+from perdure.store.actions import actions_for
+from perdure.store.changes import Row
+from perdure.store.interface import Session, Store
+from perdure.store.verbs.claim import Claim, claim
+from perdure.store.verbs.fail import Decide
+from perdure.store.verbs.start import Answered, settle_starts
+from perdure.webhooks.request import WebhookAnswer, WebhookRequest
+from perdure.webhooks.sender import Sender
+
+log = logging.getLogger("perdure.engine")
+
+RECORD_PAUSE_SECS = 0.5
+SendListener = Callable[[str, bool, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StartSettings:
+    most_in_flight: int
+    claim_batch: int
+    claim_timeout_secs: float
+    interval_secs: float
+    grace_secs: float
+    kinds: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    kind_limits: Mapping[str, int] = field(default_factory=dict)
+    namespace_limits: Mapping[str, int] = field(default_factory=dict)
+    classification: Mapping[str, str] = field(default_factory=dict)
+
+
+class StartLoop(Loop):
+    """Claims no more than it can send at once, so what is claimed is on its way."""
+
+    name = "start"
+    topic = Topic.START
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        sender: Sender,
+        calls: Calls,
+        clock: Clock,
+        decide: Decide,
+        wakeups: Wakeups,
+        settings: StartSettings,
+        observe: SendListener,
+    ) -> None:
+        self.interval_secs = settings.interval_secs
+        self._store = store
+        self._writer = writer
+        self._sender = sender
+        self._calls = calls
+        self._clock = clock
+        self._decide = decide
+        self._settings = settings
+        self._observe = observe
+        self.flights = Flights(settings.most_in_flight, settings.grace_secs, lambda: wakeups.wake(Topic.START))
+
+    async def run_once(self) -> bool:
+        most = min(self._settings.claim_batch, self.flights.free)
+        if most <= 0:
+            return False
+        now = self._clock.now()
+        lease = timedelta(seconds=self._settings.claim_timeout_secs)
+        request = Claim(
+            Executor.WEBHOOK,
+            most,
+            lease_until=now + lease,
+            stale=now - lease,
+            kinds=self._settings.kinds,
+            namespaces=self._settings.namespaces,
+            kind_limits=self._settings.kind_limits,
+            namespace_limits=self._settings.namespace_limits,
+        )
+        claimed = await self._store.write(lambda session: claim(session, request))
+        for row in claimed.to_start:
+            self.flights.launch(self._start(row), f"start {row['id']}")
+        return bool(claimed.to_start or claimed.running)
+
+    async def drain(self) -> None:
+        """Let calls under way finish for a while; the rest keeps its key and is taken over after its lease."""
+        await self.flights.drain()
+
+    async def _start(self, row: Row) -> None:
+        attempt = row["attempt"]
+        try:
+            (params,) = actions_for(row["actions"], Trigger.START)
+            request = self._calls.build(params, row["id"], Trigger.START, attempt)
+            answer = await self._sender.send(request)
+        except asyncio.CancelledError:
+            log.warning(
+                "an on_start call was cut off by the shutdown; another instance sends it again with the same key",
+                extra={"fields": {"task": row["id"], "attempt": attempt}},
+            )
+            raise
+        self._observe(Trigger.START.value, answer.accepted, answer.duration_secs)
+        await self._record(request, self._answered(row, request, answer))
+
+    def _answered(self, row: Row, request: WebhookRequest, answer: WebhookAnswer) -> Answered:
+        task_id, attempt = row["id"], row["attempt"]
+        if not answer.accepted:
+            failure = self._failure(answer)
+            log.warning(
+                "on_start was not accepted",
+                extra=log_fields(request, attempt=attempt, error=failure.message, error_class=failure.error_class),
+            )
+            return Answered(task_id, attempt, answer.status, clip(answer.describe()), failure=failure)
+        if row["completion"] == Completion.RESPONSE:
+            return Answered(task_id, attempt, answer.status, finished=True, result=_result_of(answer))
+        return Answered(task_id, attempt, answer.status, cancel_params=_cancel_params(answer, request))
+
+    def _failure(self, answer: WebhookAnswer) -> Failure:
+        return failure_from_answer(
+            answer.status,
+            answer.headers,
+            answer.body,
+            answer.error_code,
+            f"on_start webhook failed: {answer.describe()}",
+            self._clock.now(),
+            self._settings.classification,
+            FailureTrigger.WEBHOOK_FAILURE,
+        )
+
+    async def _record(self, request: WebhookRequest, answered: Answered) -> None:
+        """Write down what the receiver said; while the database is away, keep it and try again."""
+        give_up_at = monotonic() + self._settings.claim_timeout_secs
+        while True:
+            try:
+                await self._writer.do(self._settle, answered)
+            except Unavailable:
+                if monotonic() >= give_up_at:
+                    log.error(
+                        "the answer to on_start could not be recorded; the call is repeated with the same key",
+                        extra=log_fields(request, attempt=answered.attempt),
+                    )
+                    return
+                await asyncio.sleep(RECORD_PAUSE_SECS)
+            except Exception:
+                log.exception("the answer to on_start could not be recorded", extra=log_fields(request))
+                return
+            else:
+                return
+
+    async def _settle(self, session: Session, answers: Sequence[Answered]) -> Sequence[PerdureError | None]:
+        return await settle_starts(session, answers, self._decide)
+
+
+def _result_of(answer: WebhookAnswer) -> str | None:
+    """The JSON body of an answer, if it is one that can be kept."""
+    if answer.truncated or not answer.body:
+        return None
+    try:
+        value = msgspec.json.decode(answer.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        return None
+    problems: list[Problem] = []
+    text = encode_json(problems, "result", value, PAYLOAD_BYTES)
+    return None if problems else text
+
+
+def _cancel_params(answer: WebhookAnswer, request: WebhookRequest) -> str | None:
+    """How the receiver wants to be told of a cancel, if its answer says so and it is a webhook that may be called."""
+    if b'"kind"' not in answer.body or b'"params"' not in answer.body:
+        return None
+    try:
+        draft = msgspec.json.decode(answer.body, type=ActionDraft)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        log.warning("the cancel action in the answer was dropped", extra=log_fields(request, error=str(error)))
+        return None
+    problems: list[Problem] = []
+    params = check_webhook(problems, "action", draft)
+    if problems:
+        reasons = "; ".join(str(problem) for problem in problems)
+        log.warning("the cancel action in the answer was dropped", extra=log_fields(request, error=reasons))
+        return None
+    return json.dumps(params)

@@ -1,0 +1,160 @@
+"""The engine as a whole: its parts, how it starts and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Protocol
+
+from uuid_utils import uuid7
+
+from perdure.clock import Clock
+from perdure.config import Settings
+from perdure.domain.errors import Unavailable
+from perdure.engine.calls import Calls
+from perdure.engine.commands import Commands, decision_maker
+from perdure.engine.counters import Counters
+from perdure.engine.intake import Intake
+from perdure.engine.loops.clock import ClockLoop
+from perdure.engine.loops.deliver import DeliverLoop, DeliverSettings
+from perdure.engine.loops.due import DueLoop
+from perdure.engine.loops.loop import Loop, run_forever
+from perdure.engine.loops.reap import ReapLoop
+from perdure.engine.loops.retention import RetentionLoop
+from perdure.engine.loops.start import StartLoop, StartSettings
+from perdure.engine.loops.timeout import TimeoutLoop
+from perdure.engine.policies import policies_from
+from perdure.engine.wakeups import Wakeups
+from perdure.engine.writer import Writer
+from perdure.store.interface import Store
+from perdure.webhooks.sender import Sender
+
+log = logging.getLogger("perdure.engine")
+
+
+class Listener(Protocol):
+    """Who wants to know how the engine's work goes (metrics)."""
+
+    def webhook_sent(self, trigger: str, outcome: str, seconds: float, /) -> None: ...
+
+    def loop_ran(self, loop: str, seconds: float, /) -> None: ...
+
+
+class Engine:
+    """One instance: commands for those who ask, loops for what happens by itself."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        sender: Sender,
+        settings: Settings,
+        host_url: str,
+        listener: Listener,
+        rng: Random | None = None,
+        new_id: Callable[[], str] = lambda: str(uuid7()),
+    ) -> None:
+        rng = rng or Random()
+        policies = policies_from(settings)
+        decide = decision_maker(policies.limits, clock, rng)
+        calls = Calls(host_url, settings.webhooks.timeout_secs)
+        self.store = store
+        self.clock = clock
+        self.sender = sender
+        self.writer = Writer(store, settings.engine.writer_group_limit)
+        self.wakeups = Wakeups(store)
+        self.counters = Counters(store, settings.engine.counter_flush_ms / 1000)
+        self.commands = Commands(self.writer, Intake(new_id, policies), self.counters, clock, decide)
+        self._listener = listener
+
+        def observe(trigger: str, accepted: bool, seconds: float) -> None:
+            listener.webhook_sent(trigger, "success" if accepted else "failure", seconds)
+
+        deliveries = max(1, settings.webhooks.concurrency // 4)
+        poll_secs = settings.engine.poll_interval_ms / 1000
+        self.start_loop = StartLoop(
+            store,
+            self.writer,
+            sender,
+            calls,
+            clock,
+            decide,
+            self.wakeups,
+            StartSettings(
+                most_in_flight=max(1, settings.webhooks.concurrency - deliveries),
+                claim_batch=settings.engine.claim_batch,
+                claim_timeout_secs=settings.engine.claim_timeout_secs,
+                interval_secs=poll_secs,
+                grace_secs=settings.server.shutdown_grace_secs,
+                kinds=frozenset(settings.server.kinds),
+                namespaces=frozenset(settings.server.namespaces),
+                kind_limits=settings.limits.kinds,
+                namespace_limits=settings.limits.namespaces,
+                classification=settings.classification,
+            ),
+            observe,
+        )
+        self.deliver_loop = DeliverLoop(
+            store,
+            self.writer,
+            sender,
+            calls,
+            clock,
+            rng,
+            self.wakeups,
+            DeliverSettings(
+                most_in_flight=deliveries,
+                claim_timeout_secs=settings.engine.claim_timeout_secs,
+                interval_secs=poll_secs,
+                grace_secs=settings.server.shutdown_grace_secs,
+                waits=settings.webhooks.delivery_retry,
+            ),
+            observe,
+        )
+        self.due_loop = DueLoop(store, settings.retry.loop_interval_ms / 1000)
+        self.timeout_loop = TimeoutLoop(store, decide, poll_secs)
+        self.reap_loop = ReapLoop(store, min(5.0, settings.engine.claim_timeout_secs / 4))
+        self.retention_loop = RetentionLoop(
+            store,
+            clock,
+            settings.retention.days,
+            settings.server.idempotency_hours,
+            settings.retention.chunk,
+            settings.retention.interval_secs,
+        )
+        self._loops: list[Loop] = [
+            self.start_loop,
+            self.deliver_loop,
+            self.due_loop,
+            self.timeout_loop,
+            self.reap_loop,
+            self.retention_loop,
+        ]
+        self._running: list[asyncio.Task[None]] = []
+
+    async def start(self, work: bool = True) -> None:
+        """Start the loops; without `work` only those that commands need."""
+        loops: Sequence[Loop] = [self.counters, ClockLoop(self.store), *(self._loops if work else [])]
+        forever = [run_forever(loop, self.wakeups, self.clock, self._listener.loop_ran) for loop in loops]
+        names = [loop.name for loop in loops]
+        hints = [self.wakeups.announce_forever(), self.wakeups.listen_forever()]
+        self._running = [
+            asyncio.create_task(coroutine, name=name)
+            for coroutine, name in zip([*forever, *hints], [*names, "announce", "listen"], strict=True)
+        ]
+
+    async def stop(self) -> None:
+        """Stop claiming, finish what is under way, write what is gathered."""
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
+        self._running = []
+        await asyncio.gather(*[loop.drain() for loop in self._loops])
+        with suppress(Unavailable):
+            await self.counters.drain()
+        await self.writer.idle()
+        await self.sender.close()

@@ -1,0 +1,1 @@
+"""What is remembered: SQL, connections, migrations, and the verbs of the engine."""

@@ -1,0 +1,86 @@
+"""What one transaction changed: the source of the audit trail, the outbox, wake-ups and metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from perdure.domain.keys import Trigger
+from perdure.domain.states import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A task went from one state to another (from None: it was created)."""
+
+    task_id: str
+    batch_id: str
+    kind: str
+    source: Status | None
+    target: Status
+    attempt: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """One execution of a task is over."""
+
+    task_id: str
+    attempt: int
+    instance: str | None
+    started_at: datetime | None
+    outcome: str
+    kind: str
+    trigger: str | None = None
+    error_class: str | None = None
+    http_status: int | None = None
+    code: str | None = None
+    message: str | None = None
+    delay_secs: float | None = None
+    delay_source: str | None = None
+    charged: bool | None = None
+    next_retry_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A webhook that must leave because of this transaction."""
+
+    task_id: str
+    trigger: Trigger
+    attempt: int
+    index: int
+    params: str
+
+
+@dataclass(slots=True)
+class Changes:
+    """Collected while a transaction runs, written with it, told to listeners once it is committed."""
+
+    at: datetime
+    moved: list[Moved] = field(default_factory=list)
+    attempts: list[AttemptEnded] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Named counts for metrics, each with one label value (or an empty one)."""
+    waited: list[tuple[str, float]] = field(default_factory=list)
+    """How long claimed tasks were claimable, by kind, in seconds."""
+    lateness: list[float] = field(default_factory=list)
+    """How late retries were released, in seconds."""
+    due_at: datetime | None = None
+    """The earliest moment at which something that was scheduled here is due."""
+
+    def count(self, name: str, label: str = "", by: int = 1) -> None:
+        if by:
+            self.counts[name, label] += by
+
+    def due(self, moment: datetime | None) -> None:
+        if moment is not None and (self.due_at is None or moment < self.due_at):
+            self.due_at = moment
+
+
+Row = Any
+"""A row of a result: `row["column"]`. Ids are str, moments aware datetimes, flags bool, JSON its text."""

@@ -1,0 +1,59 @@
+"""One transaction on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from perdure.clock import monotonic
+from perdure.store.changes import Row
+from perdure.store.interface import QueryListener, Session, StoreOptions
+from perdure.store.statements import Dialect, Statement
+
+
+class PostgresSession(Session):
+    dialect = Dialect.POSTGRES
+
+    def __init__(
+        self,
+        connection: asyncpg.pool.PoolConnectionProxy[Any],
+        statements: Mapping[str, Statement],
+        now: datetime,
+        options: StoreOptions,
+        observe: QueryListener,
+    ) -> None:
+        super().__init__(now, options)
+        self._connection = connection
+        self._statements = statements
+        self._observe = observe
+
+    async def fetch(self, name: str, rows: Sequence[Sequence[Any]] | None = None, /, **parameters: Any) -> list[Row]:
+        statement = self._statements[name]
+        if not statement.sql or (statement.columns and not rows):
+            return []
+        parameters["now"] = self.now
+        if rows is not None:
+            for column, values in zip(statement.columns, zip(*rows, strict=True), strict=True):
+                parameters[f"rows_{column.name}"] = values
+        began = monotonic()
+        found = await self._connection.fetch(
+            statement.sql, *[parameters[parameter] for parameter in statement.parameters]
+        )
+        self._observe(name, monotonic() - began)
+        return found
+
+    async def query(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
+        parts = sql.split("?")
+        numbered = parts[0] + "".join(f"${number}{part}" for number, part in enumerate(parts[1:], 1))
+        began = monotonic()
+        found = await self._connection.fetch(numbered, *parameters)
+        self._observe("listing", monotonic() - began)
+        return found
+
+    async def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        began = monotonic()
+        await self._connection.copy_records_to_table(table, records=rows, columns=columns)
+        self._observe(f"insert_{table}", monotonic() - began)

@@ -1,0 +1,217 @@
+"""Connections to PostgreSQL, transactions on them, and hints between instances."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import asyncpg
+
+from perdure.clock import Clock, SteeredClock, monotonic
+from perdure.domain.errors import Unavailable
+from perdure.store.interface import CommitListener, QueryListener, Result, StoreOptions, Work
+from perdure.store.postgres.migrate import migrate
+from perdure.store.postgres.session import PostgresSession
+from perdure.store.record import record_changes
+from perdure.store.statements import Dialect, load_statements
+
+log = logging.getLogger("perdure.store")
+
+CHANNEL = "perdure"
+WRITE_TRIES = 6
+CONNECT_TIMEOUT_SECS = 5.0
+LISTEN_CHECK_SECS = 10.0
+
+#: Transactions that lost against another one and are simply run again.
+LOST_RACES = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError)
+#: The database is not there, or not right now.
+GONE = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.QueryCanceledError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
+#: Every statement of a transaction is meant to walk an index, whatever stale statistics say.
+WRITE_SETTINGS = {
+    "application_name": "perdure",
+    "timezone": "UTC",
+    "jit": "off",
+    "synchronous_commit": "on",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "idle_in_transaction_session_timeout": "60000",
+    "statement_timeout": "60000",
+}
+READ_SETTINGS = {"application_name": "perdure", "timezone": "UTC", "jit": "off", "statement_timeout": "30000"}
+
+
+class PostgresStore:
+    def __init__(self, url: str, options: StoreOptions, clock: Clock | None = None, pool_size: int = 10) -> None:
+        self._url = url
+        self._options = options
+        self.clock: Clock = clock or SteeredClock()
+        self._pool_size = pool_size
+        self._statements = load_statements(Dialect.POSTGRES)
+        self._writers: asyncpg.Pool[Any] | None = None
+        self._readers: asyncpg.Pool[Any] | None = None
+        self._commit_listeners: list[CommitListener] = []
+        self._query_listeners: list[QueryListener] = []
+
+    def on_commit(self, listener: CommitListener) -> None:
+        self._commit_listeners.append(listener)
+
+    def on_query(self, listener: QueryListener) -> None:
+        self._query_listeners.append(listener)
+
+    async def open(self) -> None:
+        connection = await connect(self._url)
+        try:
+            await migrate(connection)
+        finally:
+            await connection.close()
+        readers = max(2, self._pool_size // 2)
+        self._writers = await self._pool(max(2, self._pool_size - readers), WRITE_SETTINGS)
+        self._readers = await self._pool(readers, READ_SETTINGS)
+        await self.measure_clock()
+
+    async def _pool(self, size: int, settings: dict[str, str]) -> asyncpg.Pool[Any]:
+        return await asyncpg.create_pool(
+            self._url,
+            min_size=1,
+            max_size=size,
+            init=_prepare_connection,
+            server_settings=settings,
+            timeout=CONNECT_TIMEOUT_SECS,
+            max_inactive_connection_lifetime=300,
+        )
+
+    async def close(self) -> None:
+        for pool in (self._writers, self._readers):
+            if pool is not None:
+                try:
+                    await asyncio.wait_for(pool.close(), 5)
+                except (TimeoutError, *GONE):
+                    pool.terminate()
+        self._writers = self._readers = None
+
+    async def write(self, work: Work[Result]) -> Result:
+        for attempt in range(1, WRITE_TRIES + 1):
+            try:
+                return await self._write_once(work)
+            except LOST_RACES as error:
+                if attempt == WRITE_TRIES:
+                    raise
+                log.debug("transaction lost a race, running it again", extra={"fields": {"error": str(error)}})
+                await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))
+            except (TimeoutError, *GONE) as error:
+                raise _unavailable(error) from error
+        raise AssertionError("unreachable")
+
+    async def _write_once(self, work: Work[Result]) -> Result:
+        async with _acquire(self._writers) as connection:
+            session = PostgresSession(connection, self._statements, self.clock.now(), self._options, self._observe)
+            async with connection.transaction():
+                result = await work(session)
+                await record_changes(session)
+        for listener in self._commit_listeners:
+            listener(session.changes)
+        return result
+
+    async def read(self, work: Work[Result]) -> Result:
+        try:
+            async with _acquire(self._readers) as connection:
+                session = PostgresSession(connection, self._statements, self.clock.now(), self._options, self._observe)
+                async with connection.transaction(isolation="repeatable_read", readonly=True):
+                    return await work(session)
+        except (TimeoutError, *GONE) as error:
+            raise _unavailable(error) from error
+
+    def _observe(self, name: str, seconds: float) -> None:
+        for listener in self._query_listeners:
+            listener(name, seconds)
+
+    async def announce(self, topics: Sequence[str]) -> None:
+        try:
+            async with _acquire(self._readers) as connection:
+                await connection.executemany(
+                    "SELECT pg_notify($1, $2)",
+                    [(CHANNEL, f"{self._options.instance} {topic}") for topic in topics],
+                )
+        except (TimeoutError, *GONE) as error:
+            raise _unavailable(error) from error
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        def receive(_connection: object, _pid: int, _channel: str, payload: object) -> None:
+            instance, _, topic = str(payload).rpartition(" ")
+            if instance != self._options.instance:
+                heard(topic)
+
+        try:
+            connection = await connect(self._url)
+        except (TimeoutError, *GONE) as error:
+            raise _unavailable(error) from error
+        try:
+            await connection.add_listener(CHANNEL, receive)
+            while True:
+                await asyncio.sleep(LISTEN_CHECK_SECS)
+                await connection.execute("SELECT 1", timeout=CONNECT_TIMEOUT_SECS)
+        except (TimeoutError, *GONE) as error:
+            raise _unavailable(error) from error
+        finally:
+            connection.terminate()
+
+    async def measure_clock(self) -> None:
+        if not isinstance(self.clock, SteeredClock):
+            return
+        try:
+            async with _acquire(self._readers) as connection:
+                asked_at = monotonic()
+                moment = await connection.fetchval("SELECT clock_timestamp()", timeout=CONNECT_TIMEOUT_SECS)
+                answered_at = monotonic()
+        except (TimeoutError, *GONE) as error:
+            raise _unavailable(error) from error
+        self.clock.follow(moment, asked_at, answered_at)
+
+
+def _acquire(pool: asyncpg.Pool[Any] | None) -> asyncpg.pool.PoolAcquireContext[Any]:
+    if pool is None:
+        raise Unavailable("The database is not open.")
+    return pool.acquire(timeout=CONNECT_TIMEOUT_SECS)
+
+
+def _unavailable(error: BaseException) -> Unavailable:
+    return Unavailable(f"The database does not answer: {str(error) or type(error).__name__}")
+
+
+async def connect(url: str) -> asyncpg.Connection[Any]:
+    """A connection of its own, outside the pools."""
+    try:
+        return await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_SECS, server_settings={"timezone": "UTC"})
+    except asyncpg.InvalidPasswordError as error:
+        raise Unavailable(f"The database refuses the user or password: {error}") from error
+
+
+async def _prepare_connection(connection: asyncpg.Connection[Any]) -> None:
+    await connection.set_type_codec(
+        "uuid", schema="pg_catalog", encoder=_uuid_bytes, decoder=_uuid_text, format="binary"
+    )
+
+
+def _uuid_bytes(text: str) -> bytes:
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def _uuid_text(data: bytes) -> str:
+    digits = data.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,0 +1,152 @@
+-- name: open_lanes
+WITH RECURSIVE lanes(lane) AS (
+    SELECT (SELECT t.lane FROM task t WHERE {claimable(t)} ORDER BY t.lane LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.lane FROM task t WHERE {claimable(t)} AND t.lane > lanes.lane ORDER BY t.lane LIMIT 1)
+    FROM lanes WHERE lanes.lane IS NOT NULL
+)
+SELECT head.lane, head.executor, head.kind, head.namespace, head.rules, head.metadata
+FROM lanes JOIN task head ON head.id = (
+    SELECT t.id FROM task t WHERE {claimable(t)} AND t.lane = lanes.lane
+    ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT 1
+)
+WHERE lanes.lane IS NOT NULL
+
+-- name: lane_heads @postgres
+SELECT head.* FROM {rows(lane bigint, room int)}
+CROSS JOIN LATERAL (
+    SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures,
+           t.priority, t.created_at, t.position
+    FROM task t WHERE {claimable(t)} AND t.lane = input.lane
+    ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT input.room
+) AS head
+ORDER BY head.priority DESC, head.created_at, head.position LIMIT :most
+
+-- name: lane_heads @sqlite
+SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures
+FROM {rows(lane bigint, room int)}
+CROSS JOIN json_each((
+    SELECT json_group_array(id) FROM (
+        SELECT t.id FROM task t WHERE {claimable(t)} AND t.lane = input.lane
+        ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT :most
+    )
+)) AS head ON head.key < input.room
+CROSS JOIN task t ON t.id = head.value
+ORDER BY t.priority DESC, t.created_at, t.position LIMIT :most
+
+-- name: take_heads @postgres
+WITH heads AS (
+    SELECT head.lane FROM {rows(lane bigint, room int)}
+    CROSS JOIN LATERAL (
+        SELECT t.lane, t.priority, t.created_at, t.position
+        FROM task t WHERE {claimable(t)} AND t.lane = input.lane
+        ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT input.room
+    ) AS head
+    ORDER BY head.priority DESC, head.created_at, head.position LIMIT :most
+), shares AS (
+    SELECT lane, count(*) AS share FROM heads GROUP BY lane
+)
+SELECT taken.id FROM shares
+CROSS JOIN LATERAL (
+    SELECT t.id FROM task t WHERE {claimable(t)} AND t.lane = shares.lane
+    ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT shares.share
+    FOR UPDATE SKIP LOCKED
+) AS taken
+
+-- name: take_heads @sqlite
+SELECT t.id
+FROM {rows(lane bigint, room int)}
+CROSS JOIN json_each((
+    SELECT json_group_array(id) FROM (
+        SELECT t.id FROM task t WHERE {claimable(t)} AND t.lane = input.lane
+        ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT :most
+    )
+)) AS head ON head.key < input.room
+CROSS JOIN task t ON t.id = head.value
+ORDER BY t.priority DESC, t.created_at, t.position LIMIT :most
+
+-- name: occupancy @postgres
+SELECT input.n, watched.key, count(*) AS tasks,
+       sum(greatest(coalesce(t.expected_count, 0) - t.success - t.failures, 0))::bigint AS work
+FROM {rows(n int, kind text, namespace text, fields jsonb)}
+JOIN task t ON t.status IN {active}
+    AND (input.kind IS NULL OR t.kind = input.kind) AND (input.namespace IS NULL OR t.namespace = input.namespace)
+CROSS JOIN LATERAL (
+    SELECT coalesce(jsonb_agg(t.metadata -> field.name ORDER BY field.n), '[]')::text AS key
+    FROM jsonb_array_elements_text(input.fields) WITH ORDINALITY AS field(name, n)
+) AS watched
+GROUP BY input.n, watched.key
+
+-- name: occupancy @sqlite
+SELECT input.n, metadata_values(t.metadata, input.fields) AS key, count(*) AS tasks,
+       sum(max(coalesce(t.expected_count, 0) - t.success - t.failures, 0)) AS work
+FROM {rows(n int, kind text, namespace text, fields jsonb)}
+CROSS JOIN task t ON t.status IN {active}
+WHERE true
+    AND (input.kind IS NULL OR t.kind = input.kind) AND (input.namespace IS NULL OR t.namespace = input.namespace)
+GROUP BY input.n, key
+
+-- name: claim
+WITH input AS (SELECT id FROM {ids})
+UPDATE task SET from_status = status, status = 'claimed', locked_by = :instance, lease_until = :lease_until,
+    started_at = :now, version = version + 1
+FROM input
+WHERE task.id = input.id AND task.status IN {from(claimed)} AND NOT task.paused
+RETURNING {task}
+
+-- name: open_starts
+INSERT INTO webhook_execution
+    (id, task_id, trigger, condition, action_index, attempt, idempotency_key, status, attempts, sender,
+     created_at, updated_at)
+SELECT input.id, input.task_id, 'start', 'success', 0, input.attempt, input.key, 'pending', 1, :instance, :now, :now
+FROM {rows(id uuid, task_id uuid, attempt int, key text)} WHERE true
+ON CONFLICT (idempotency_key) DO UPDATE
+SET status = 'pending', attempts = webhook_execution.attempts + 1, sender = excluded.sender, updated_at = excluded.updated_at
+WHERE webhook_execution.status = 'failure'
+    OR (webhook_execution.status = 'pending' AND webhook_execution.updated_at <= :stale)
+RETURNING idempotency_key
+
+-- name: read_starts
+SELECT w.task_id, w.attempt, w.status FROM {rows(key text)}
+JOIN webhook_execution w ON w.idempotency_key = input.key
+
+-- name: release_claims
+WITH input AS (SELECT id, attempt FROM {rows(id uuid, attempt int)})
+UPDATE task SET from_status = status, status = 'pending', locked_by = NULL, lease_until = NULL, started_at = NULL,
+    last_updated = :now, version = version + 1
+FROM input
+WHERE task.id = input.id AND task.attempt = input.attempt AND task.status IN {from(lease_lost)}
+    AND task.locked_by = :instance
+RETURNING {task}
+
+-- name: forget_starts
+DELETE FROM webhook_execution
+WHERE idempotency_key IN (SELECT input.key FROM {rows(key text)}) AND status = 'pending' AND sender = :instance
+
+-- name: expired_claims
+SELECT id FROM task
+WHERE lease_until IS NOT NULL AND lease_until <= :now AND status IN {from(lease_lost)}
+ORDER BY lease_until LIMIT :most {lock skip}
+
+-- name: reap_claims
+WITH input AS (SELECT id FROM {ids})
+UPDATE task SET from_status = status, status = 'pending', locked_by = NULL, lease_until = NULL, started_at = NULL,
+    last_updated = :now, version = version + 1
+FROM input
+WHERE task.id = input.id AND task.status IN {from(lease_lost)} AND task.lease_until <= :now
+RETURNING {task}
+
+-- name: paused_scopes
+SELECT scope, name FROM pause
+
+-- name: lock_name @postgres
+SELECT name FROM lock WHERE name = :name FOR UPDATE
+
+-- name: lock_name @sqlite
+SELECT name FROM lock WHERE name = :name
+
+-- name: try_lock_name @postgres
+SELECT name FROM lock WHERE name = :name FOR UPDATE SKIP LOCKED
+
+-- name: try_lock_name @sqlite
+SELECT name FROM lock WHERE name = :name

@@ -1,0 +1,49 @@
+-- name: old_batches
+SELECT b.id FROM batch b
+WHERE b.created_at < :before AND b.next_retry_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM task t WHERE t.batch_id = b.id
+        AND (t.status IN {live} OR t.last_updated >= :before))
+ORDER BY b.created_at LIMIT :most
+
+-- name: forget_deliveries
+DELETE FROM webhook_execution WHERE idempotency_key IN (
+    SELECT w.idempotency_key FROM {ids} JOIN task t ON t.batch_id = input.id
+    JOIN webhook_execution w ON w.idempotency_key >= CAST(t.id AS text) || ':'
+        AND w.idempotency_key < CAST(t.id AS text) || ';'
+)
+
+-- name: forget_events
+DELETE FROM event WHERE task_id IN (SELECT t.id FROM {ids} JOIN task t ON t.batch_id = input.id)
+
+-- name: forget_attempts
+DELETE FROM task_attempt WHERE task_id IN (SELECT t.id FROM {ids} JOIN task t ON t.batch_id = input.id)
+
+-- name: forget_links
+DELETE FROM link WHERE parent_id IN (SELECT t.id FROM {ids} JOIN task t ON t.batch_id = input.id)
+
+-- name: forget_tasks
+DELETE FROM task WHERE batch_id IN (SELECT id FROM {ids})
+
+-- name: forget_batches
+DELETE FROM batch WHERE id IN (SELECT id FROM {ids}) RETURNING id
+
+-- name: forget_submissions
+DELETE FROM submission WHERE created_at < :before
+
+-- name: pause_scope
+INSERT INTO pause (scope, name, created_at) VALUES (:scope, :name, :now) ON CONFLICT (scope, name) DO NOTHING
+RETURNING name
+
+-- name: resume_scope
+DELETE FROM pause WHERE scope = :scope AND name = :name RETURNING name
+
+-- name: wrong_waits
+SELECT t.id, t.batch_id, t.kind, t.waits, t.attempt, (
+        SELECT count(*) FROM link JOIN task parent ON parent.id = link.parent_id
+        WHERE link.child_id = t.id AND NOT (
+            (link.condition = 'always' AND parent.status NOT IN {live})
+            OR (link.condition = 'on_success' AND parent.status = 'success')
+            OR (link.condition = 'on_failure' AND parent.status IN ('failure', 'canceled')))
+    ) AS counted
+FROM task t WHERE t.status = 'waiting' AND t.last_updated < :before AND t.id > :after
+ORDER BY t.id LIMIT :most

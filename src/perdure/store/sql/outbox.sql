@@ -1,0 +1,54 @@
+-- name: queue_deliveries
+INSERT INTO webhook_execution
+    (id, task_id, trigger, condition, action_index, attempt, idempotency_key, status, attempts, params,
+     next_send_at, created_at, updated_at)
+SELECT input.id, input.task_id, input.trigger, input.condition, input.action_index, input.attempt, input.key,
+    'pending', 0, input.params, :now, :now, :now
+FROM {rows(id uuid, task_id uuid, trigger text, condition text, action_index int, attempt int, key text, params jsonb)}
+WHERE true
+ON CONFLICT (idempotency_key) DO NOTHING
+RETURNING idempotency_key
+
+-- name: due_deliveries
+SELECT w.id FROM webhook_execution w
+WHERE w.next_send_at IS NOT NULL AND w.next_send_at <= :now
+ORDER BY w.next_send_at LIMIT :most {lock skip}
+
+-- name: take_deliveries
+WITH input AS (SELECT id FROM {ids})
+UPDATE webhook_execution SET status = 'pending', attempts = attempts + 1, next_send_at = :stale, sender = :instance,
+    updated_at = :now
+FROM input
+WHERE webhook_execution.id = input.id AND webhook_execution.next_send_at <= :now
+RETURNING webhook_execution.id, webhook_execution.task_id, webhook_execution.trigger,
+    webhook_execution.condition, webhook_execution.attempt, webhook_execution.action_index,
+    webhook_execution.idempotency_key,
+    webhook_execution.attempts, webhook_execution.params
+
+-- name: settle_deliveries
+WITH input AS (SELECT id, attempts, status, last_status, last_error, next_send_at FROM
+    {rows(id uuid, attempts int, status text, last_status int, last_error text, next_send_at timestamptz)})
+UPDATE webhook_execution SET status = input.status, last_status = input.last_status, last_error = input.last_error,
+    next_send_at = input.next_send_at, updated_at = :now
+FROM input
+WHERE webhook_execution.id = input.id AND webhook_execution.attempts = input.attempts
+    AND webhook_execution.status <> 'success'
+RETURNING webhook_execution.id
+
+-- name: settle_starts
+WITH input AS (SELECT key, status, last_status, last_error FROM
+    {rows(key text, status text, last_status int, last_error text)})
+UPDATE webhook_execution SET status = input.status, last_status = input.last_status, last_error = input.last_error,
+    updated_at = :now
+FROM input
+WHERE webhook_execution.idempotency_key = input.key AND webhook_execution.status <> 'success'
+
+-- name: next_delivery
+SELECT min(next_send_at) AS due_at FROM webhook_execution WHERE next_send_at IS NOT NULL
+
+-- name: task_deliveries
+SELECT id, task_id, trigger, condition, action_index, attempt, idempotency_key, status, attempts, next_send_at,
+    last_status, last_error, created_at, updated_at
+FROM webhook_execution
+WHERE idempotency_key >= :first AND idempotency_key < :last
+ORDER BY created_at, idempotency_key LIMIT :most

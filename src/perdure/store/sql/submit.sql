@@ -1,0 +1,32 @@
+-- name: reserve_submissions
+INSERT INTO submission (key, body_hash, status, batch_id, answer, created_at)
+SELECT input.key, input.body_hash, 0, '', '', :now FROM {rows(key text, body_hash text)} WHERE true
+ON CONFLICT (key) DO NOTHING
+RETURNING key
+
+-- name: read_submissions
+SELECT s.key, s.body_hash, s.status, s.batch_id, s.answer
+FROM {rows(key text)} JOIN submission s ON s.key = input.key
+
+-- name: answer_submissions @postgres
+UPDATE submission SET status = :status, batch_id = :batch_id, answer = :answer WHERE key = :key
+
+-- name: answer_submissions @sqlite
+UPDATE submission SET status = :status, batch_id = :batch_id, answer = :answer WHERE key = :key
+
+-- name: find_twins @postgres
+SELECT DISTINCT input.id
+FROM {rows(id uuid, kind text, status text, wanted jsonb)}
+JOIN task t ON t.kind = input.kind
+    AND CASE WHEN t.paused AND t.status IN {live} THEN 'paused' ELSE t.status END = input.status
+    AND NOT EXISTS (
+        SELECT 1 FROM jsonb_each(input.wanted) AS field(name, value)
+        WHERE t.metadata -> field.name IS DISTINCT FROM field.value
+    )
+
+-- name: find_twins @sqlite
+SELECT DISTINCT input.id
+FROM {rows(id uuid, kind text, status text, wanted jsonb)}
+JOIN task t ON t.kind = input.kind
+    AND CASE WHEN t.paused AND t.status IN {live} THEN 'paused' ELSE t.status END = input.status
+    AND metadata_has(t.metadata, input.wanted)

@@ -1,0 +1,50 @@
+"""The outbox: end and cancel webhooks leave only from here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.store.changes import Row
+from perdure.store.interface import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How one send went. Without a next moment the row is final."""
+
+    id: str
+    attempts: int
+    trigger: str
+    status: str
+    http_status: int | None
+    error: str | None
+    next_send_at: datetime | None
+
+
+async def take_deliveries(session: Session, most: int, stale: datetime) -> list[Row]:
+    """Rows that are due, now ours to send until `stale`; after that, whoever comes first takes them over."""
+    due = await session.fetch("due_deliveries", most=most)
+    return await session.fetch(
+        "take_deliveries", [(row["id"],) for row in due], stale=stale, instance=session.options.instance
+    )
+
+
+async def settle_deliveries(session: Session, items: Sequence[Settled]) -> list[bool]:
+    """Record sends; False where somebody else took the row over meanwhile."""
+    rows = await session.fetch(
+        "settle_deliveries",
+        [(item.id, item.attempts, item.status, item.http_status, item.error, item.next_send_at) for item in items],
+    )
+    settled = {row["id"] for row in rows}
+    for item in items:
+        session.changes.due(item.next_send_at)
+        if item.next_send_at is None and item.id in settled:
+            session.changes.count("webhook_executions", f"{item.trigger} {item.status}")
+    return [item.id in settled for item in items]
+
+
+async def next_delivery(session: Session) -> datetime | None:
+    moment: datetime | None = (await session.fetch("next_delivery"))[0]["due_at"]
+    return moment

@@ -1,0 +1,119 @@
+"""Failures: each goes through one decision, which retries the task or ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from perdure.domain.errors import PerdureError
+from perdure.domain.keys import Trigger
+from perdure.domain.model import Failure, FailureTrigger
+from perdure.domain.retry import Fail, FailReason, Retry
+from perdure.domain.states import ACTIVE, Status
+from perdure.store.actions import deliveries_for
+from perdure.store.changes import Moved, Row
+from perdure.store.interface import Session
+from perdure.store.verbs.end import attempt_of, finish, refusal
+
+Decide = Callable[[Row, Failure], Retry | Fail]
+"""What becomes of a failing task, given its row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A failure of a task; `attempt` None means the current one."""
+
+    task_id: str
+    attempt: int | None
+    failure: Failure
+
+
+async def fail(session: Session, items: Sequence[Failed], decide: Decide) -> list[Row | PerdureError]:
+    """Retry or end tasks that failed; whoever comes too late is told what the task is instead."""
+    ids = sorted({item.task_id for item in items})
+    await session.fetch("lock_batches", [(id,) for id in ids])
+    rows = {row["id"]: row for row in await session.fetch("lock_tasks", [(id,) for id in ids])}
+    accepted: dict[str, Failed] = {}
+    for item in items:
+        row = rows.get(item.task_id)
+        if row is not None and row["status"] in ACTIVE and item.attempt in (None, row["attempt"]):
+            accepted.setdefault(item.task_id, item)
+    settled = await settle_failures(session, [(rows[id], item.failure) for id, item in accepted.items()], decide)
+    return [
+        settled[item.task_id]
+        if accepted.get(item.task_id) is item
+        else refusal(item.task_id, item.attempt, settled.get(item.task_id) or rows.get(item.task_id))
+        for item in items
+    ]
+
+
+async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure]], decide: Decide) -> dict[str, Row]:
+    """Decide for each locked, active task and carry it out; returns the rows as they are afterwards."""
+    retries: list[tuple[Row, Failure, Retry]] = []
+    endings: list[tuple[Row, Failure]] = []
+    for row, failure in failing:
+        decision = decide(row, failure)
+        if isinstance(decision, Retry):
+            retries.append((row, failure, decision))
+        else:
+            endings.append((row, failure))
+            if decision.reason is FailReason.EXHAUSTED:
+                session.changes.count("retry_exhausted")
+        if failure.trigger is FailureTrigger.TIMEOUT:
+            session.changes.count("timed_out")
+            if session.options.cancel_on_timeout:
+                session.changes.deliveries.extend(deliveries_for(row, Trigger.CANCEL, row["attempt"]))
+    ended = await session.fetch(
+        "fail",
+        [(row["id"], row["attempt"], failure.message, failure.error_class) for row, failure in endings],
+    )
+    await finish(session, ended, {row["id"]: failure for row, failure in endings})
+    scheduled = await _schedule(session, retries)
+    return {row["id"]: row for row in [*ended, *scheduled]}
+
+
+async def _schedule(session: Session, retries: Sequence[tuple[Row, Failure, Retry]]) -> list[Row]:
+    scheduled = await session.fetch(
+        "schedule_retry",
+        [
+            (
+                row["id"],
+                row["attempt"],
+                failure.message,
+                failure.error_class,
+                retry.at,
+                retry.delay_secs,
+                int(retry.charged),
+                int(not retry.charged and failure.trigger is not FailureTrigger.WORKER_LOST),
+                int(failure.trigger is FailureTrigger.WORKER_LOST),
+            )
+            for row, failure, retry in retries
+        ],
+    )
+    changes = session.changes
+    for row, failure, retry in retries:
+        attempt = row["attempt"]
+        outcome = "lost" if failure.trigger is FailureTrigger.WORKER_LOST else "failure"
+        changes.attempts.append(
+            replace(
+                attempt_of(row, attempt, outcome, failure),
+                delay_secs=retry.delay_secs,
+                delay_source=retry.source,
+                charged=retry.charged,
+                next_retry_at=retry.at,
+            )
+        )
+        changes.moved.append(
+            Moved(
+                row["id"],
+                row["batch_id"],
+                row["kind"],
+                Status(row["status"]),
+                Status.RETRY_PENDING,
+                attempt + 1,
+                failure.message,
+            )
+        )
+        changes.count("retries", f"{attempt + 1} {failure.trigger}")
+        changes.due(retry.at)
+    return scheduled

@@ -1,0 +1,89 @@
+"""The answers to on_start: accepted, refused, or the result itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdure.domain.keys import Trigger, idempotency_key
+from perdure.domain.model import Failure
+from perdure.domain.states import Status
+from perdure.store.actions import actions_for, with_cancel_action
+from perdure.store.changes import Delivery, Moved, Row
+from perdure.store.interface import Session
+from perdure.store.verbs.end import Succeed, succeed
+from perdure.store.verbs.fail import Decide, Failed, fail
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """How an on_start call went. Exactly one of accepted, finished and failure says what it means for the task."""
+
+    task_id: str
+    attempt: int
+    http_status: int | None
+    error: str | None = None
+    finished: bool = False
+    result: str | None = None
+    failure: Failure | None = None
+    cancel_params: str | None = None
+    """The action that the receiver wants to be called by on cancel, as JSON text."""
+
+
+async def settle_starts(session: Session, answers: Sequence[Answered], decide: Decide) -> list[None]:
+    """Record each answer and move its task on, unless the task was moved by somebody else meanwhile."""
+    await session.fetch(
+        "settle_starts",
+        [
+            (
+                idempotency_key(answer.task_id, Trigger.START, answer.attempt),
+                "failure" if answer.failure else "success",
+                answer.http_status,
+                answer.error,
+            )
+            for answer in answers
+        ],
+    )
+    for answer in answers:
+        session.changes.count("webhook_executions", f"start {'failure' if answer.failure else 'success'}")
+    accepted = [answer for answer in answers if not answer.failure and not answer.finished]
+    finished = [answer for answer in answers if not answer.failure and answer.finished]
+    refused = [(answer, answer.failure) for answer in answers if answer.failure]
+    await _start(session, accepted)
+    if finished:
+        await succeed(session, [Succeed(one.task_id, one.attempt, one.result) for one in finished])
+    if refused:
+        await fail(session, [Failed(one.task_id, one.attempt, failure) for one, failure in refused], decide)
+    return [None] * len(answers)
+
+
+async def _start(session: Session, accepted: Sequence[Answered]) -> None:
+    started = await session.fetch("start", sorted((one.task_id, one.attempt) for one in accepted))
+    for row in started:
+        session.changes.moved.append(
+            Moved(row["id"], row["batch_id"], row["kind"], Status.CLAIMED, Status.RUNNING, row["attempt"])
+        )
+    named = {one.task_id: one for one in accepted if one.cancel_params is not None}
+    if named:
+        await _keep_cancel_actions(session, named)
+
+
+async def _keep_cancel_actions(session: Session, named: dict[str, Answered]) -> None:
+    """Remember how to cancel; who was canceled while the call was under way is told at once."""
+    rows = await session.fetch("lock_tasks", [(id,) for id in sorted(named)])
+    changed: list[tuple[str, int, str]] = []
+    for row in rows:
+        answer = named[row["id"]]
+        params = answer.cancel_params
+        if params is None or row["attempt"] != answer.attempt:
+            continue
+        if row["status"] == Status.CANCELED:
+            session.changes.deliveries.append(_late_cancel(row, params))
+        elif Status(row["status"]).is_live:
+            changed.append((row["id"], row["attempt"], with_cancel_action(row["actions"], params)))
+    await session.fetch("replace_actions", changed)
+
+
+def _late_cancel(row: Row, params: str) -> Delivery:
+    index = len(actions_for(row["actions"], Trigger.CANCEL))
+    return Delivery(row["id"], Trigger.CANCEL, row["attempt"], index, params)

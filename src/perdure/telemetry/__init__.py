@@ -1,0 +1,1 @@
+"""What operators see from outside: metrics and logs. Listens to the engine; nothing depends on it."""

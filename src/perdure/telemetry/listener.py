@@ -1,0 +1,61 @@
+"""From what the engine does to what the metrics count."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from perdure.domain.states import Status
+from perdure.store.changes import Changes
+from perdure.telemetry.metrics import Metrics
+
+_PLAIN = {
+    "timed_out": Metrics.timed_out,
+    "blocked_by_concurrency": Metrics.blocked_by_concurrency,
+    "unblocked": Metrics.unblocked,
+    "failed_by_dependency": Metrics.failed_by_dependency,
+    "canceled_dead_end": Metrics.canceled_dead_end,
+    "retry_exhausted": Metrics.retry_exhausted,
+}
+
+
+def count_changes(metrics: Metrics, changes: Changes) -> None:
+    """Count what one committed transaction changed."""
+    moves = Counter((moved.source, moved.target) for moved in changes.moved)
+    for (source, target), count in moves.items():
+        if source is None:
+            metrics.task_created(count)
+        else:
+            metrics.transition(source.value, target.value, count)
+            if target is Status.CANCELED:
+                metrics.cancelled(count)
+    for attempt in changes.attempts:
+        seconds = None if attempt.started_at is None else (changes.at - attempt.started_at).total_seconds()
+        if attempt.next_retry_at is None:
+            metrics.task_finished(attempt.kind, attempt.outcome, seconds)
+    for kind, seconds in changes.waited:
+        metrics.task_waited(kind, seconds)
+    for seconds in changes.lateness:
+        metrics.retry_lateness(seconds)
+    for (name, label), count in changes.counts.items():
+        _count(metrics, name, label, count)
+
+
+def _count(metrics: Metrics, name: str, label: str, count: int) -> None:
+    if name in _PLAIN:
+        _PLAIN[name](metrics, count)
+    elif name == "propagations":
+        metrics.propagated(label, count)
+    elif name == "webhook_executions":
+        trigger, _, outcome = label.partition(" ")
+        for _ in range(count):
+            metrics.webhook_executed(trigger, outcome)
+    elif name == "retries":
+        attempt, _, trigger = label.partition(" ")
+        for _ in range(count):
+            metrics.retry_scheduled(int(attempt), trigger)
+    elif name == "idempotent_skips":
+        for _ in range(count):
+            metrics.idempotent_skip(label)
+    elif name == "idempotent_conflicts":
+        for _ in range(count):
+            metrics.idempotent_conflict()

@@ -1,0 +1,38 @@
+"""The headers of a request: the user's, and over them ours."""
+
+from __future__ import annotations
+
+import secrets
+
+from multidict import CIMultiDict
+
+from perdure import __version__
+from perdure.webhooks.request import WebhookRequest
+
+USER_AGENT = f"perdure/{__version__}"
+
+#: What the sender can decode within bounds.
+ACCEPTED_ENCODINGS = "gzip, deflate"
+
+
+def outgoing_headers(request: WebhookRequest, traceparent: str) -> CIMultiDict[str]:
+    """Ours replace the user's whatever their case, so that a receiver never sees two of one name."""
+    headers: CIMultiDict[str] = CIMultiDict(request.headers)
+    headers.setdefault("User-Agent", USER_AGENT)
+    if request.body is not None:
+        headers.setdefault("Content-Type", "application/json")
+    headers["Accept-Encoding"] = ACCEPTED_ENCODINGS
+    headers["Idempotency-Key"] = request.idempotency_key
+    headers["X-Task-Id"] = request.task_id
+    headers["X-Task-Trigger"] = request.trigger
+    headers["X-Task-Attempt"] = str(request.attempt)
+    headers["traceparent"] = traceparent
+    return headers
+
+
+def new_traceparent() -> str:
+    """A new W3C trace context, marked as sampled: one that is not would silence the receiver's tracing."""
+    # Ids of zeroes alone are invalid.
+    trace_id = 1 + secrets.randbelow(2**128 - 1)
+    span_id = 1 + secrets.randbelow(2**64 - 1)
+    return f"00-{trace_id:032x}-{span_id:016x}-01"

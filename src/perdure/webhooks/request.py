@@ -1,0 +1,63 @@
+"""What is sent to a receiver, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: The answer's headers that somebody reads later; the others are dropped.
+KEPT_HEADERS = ("retry-after", "ratelimit-reset", "x-ratelimit-reset", "content-type")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRequest:
+    """One call, complete: nothing else is looked up to send it.
+
+    What may hold secrets (URL, body, headers, handle) is left out of its printed form.
+    """
+
+    url: str = field(repr=False)
+    verb: str
+    #: JSON text, sent as it stands; None sends no body.
+    body: str | None = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    #: For the whole call, from the first look at the address to the last byte of the answer.
+    timeout_secs: float
+    idempotency_key: str
+    task_id: str
+    #: start, success, failure or cancel.
+    trigger: str
+    attempt: int
+    #: Where the receiver reports; added to the query of the URL.
+    handle: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAnswer:
+    """How a call ended. Exactly one of `status` and `error_code` is set.
+
+    A 2xx answer whose body broke off has no status: nobody can say that it was accepted. A refusal keeps its
+    status whatever became of its body.
+    """
+
+    status: int | None
+    duration_secs: float
+    body: bytes = field(default=b"", repr=False)
+    #: The body went on beyond what is kept, or broke off.
+    truncated: bool = False
+    #: The kept ones, names in lower case.
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: What kept an answer from arriving: see `perdure.webhooks.failures`.
+    error_code: str | None = None
+    #: The same for people: names the other side, never the path, query or headers of the request.
+    error: str | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.status is not None and 200 <= self.status <= 299
+
+    def describe(self) -> str:
+        """The outcome in a few words, as it stands in failure reasons."""
+        if self.status is not None:
+            return f"HTTP {self.status}"
+        return self.error or self.error_code or "no answer"

@@ -1,0 +1,216 @@
+"""The one way out: sends webhooks over HTTP, each bounded in time and size."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Protocol
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from perdure.webhooks.body import BoundedBody
+from perdure.webhooks.envelope import new_traceparent, outgoing_headers
+from perdure.webhooks.failures import (
+    BLOCKED_ADDRESS,
+    CONNECT_TIMEOUT,
+    INVALID_REQUEST,
+    READ_TIMEOUT,
+    UNEXPECTED_ERROR,
+    ConnectionLost,
+    Failure,
+    explain,
+)
+from perdure.webhooks.guard import Guard, check_headers, check_url
+from perdure.webhooks.request import KEPT_HEADERS, WebhookAnswer, WebhookRequest
+from perdure.webhooks.target import target_url
+
+log = logging.getLogger(__name__)
+
+#: Below the 5 s after which many servers drop an idle connection: ours is given up before theirs is.
+_IDLE_CONNECTION_SECS = 4.0
+_HEADER_LINE_LIMIT = 8 * 1024
+_HEADER_COUNT_LIMIT = 128
+_KEPT_HEADER_LENGTH = 256
+
+
+class Sender(Protocol):
+    """Sends webhooks."""
+
+    async def send(self, request: WebhookRequest) -> WebhookAnswer:
+        """Calls the receiver once. What the other side does is in the answer; only cancellation raises."""
+
+    async def close(self) -> None:
+        """Drops all connections. Calls still under way fail: end them first."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a call has come, for those who must say how it ended."""
+
+    connected: bool = False
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: BoundedBody | None = None
+
+
+class HttpSender:
+    """Sends over pooled connections, at most `concurrency` calls at a time; further ones wait their turn."""
+
+    def __init__(
+        self, *, concurrency: int, connect_timeout_secs: float, response_limit_bytes: int, guard: Guard
+    ) -> None:
+        self._concurrency = concurrency
+        self._connect_timeout_secs = connect_timeout_secs
+        self._response_limit_bytes = response_limit_bytes
+        self._guard = guard
+        # Waiting for a place is not the receiver's fault: the time of a call begins behind this.
+        self._places = asyncio.Semaphore(concurrency)
+        self._session: aiohttp.ClientSession | None = None
+        self._resolver: AbstractResolver | None = None
+        self._closed = False
+
+    async def send(self, request: WebhookRequest) -> WebhookAnswer:
+        async with self._places:
+            read_clock = asyncio.get_running_loop().time
+            began = read_clock()
+            progress = _Progress()
+            failure = _refuse_form(request) or await self._call(request, progress)
+            return _answer(progress, failure, read_clock() - began)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+        if self._resolver is not None:
+            await self._resolver.close()
+
+    async def _call(self, request: WebhookRequest, progress: _Progress) -> Failure | None:
+        url = target_url(request.url, request.handle)
+        if refusals := self._guard.check_host(url.raw_host or "", url.port or 0):
+            return Failure(BLOCKED_ADDRESS, "; ".join(refusals))
+        where = f"{url.host_subcomponent}:{url.port}"
+        session = self._open_session()
+        try:
+            async with asyncio.timeout(request.timeout_secs):
+                await self._exchange(session, request, url, progress)
+        except TimeoutError:
+            if progress.connected:
+                return Failure(READ_TIMEOUT, f"no complete answer from {where} within {request.timeout_secs:g} s")
+            limit = min(self._connect_timeout_secs, request.timeout_secs)
+            return Failure(CONNECT_TIMEOUT, f"no connection to {where} within {limit:g} s")
+        except Exception as problem:
+            failure = explain(problem, where)
+            if failure is None:
+                log.exception("calling a webhook failed unexpectedly", extra={"fields": _log_fields(request)})
+                failure = Failure(UNEXPECTED_ERROR, f"calling {where} failed: {type(problem).__name__}")
+            return failure
+        return None
+
+    async def _exchange(
+        self, session: aiohttp.ClientSession, request: WebhookRequest, url: URL, progress: _Progress
+    ) -> None:
+        async with session.request(
+            request.verb,
+            url,
+            data=None if request.body is None else request.body.encode(),
+            headers=outgoing_headers(request, new_traceparent()),
+            allow_redirects=False,
+            trace_request_ctx=progress,
+        ) as response:
+            progress.status = response.status
+            progress.headers = _kept_headers(response)
+            progress.body = BoundedBody(self._response_limit_bytes, response.headers.get("Content-Encoding", ""))
+            async for chunk in response.content.iter_any():
+                progress.body.feed(chunk)
+                if progress.body.full:
+                    # The rest would have to be read before the connection could serve again.
+                    response.close()
+                    break
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        """The pool, made at the first call because it belongs to the running event loop."""
+        if self._closed:
+            raise RuntimeError("This sender is closed; make a new one to send again.")
+        if self._session is None:
+            self._resolver = self._guard.resolver()
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=self._concurrency,
+                    keepalive_timeout=_IDLE_CONNECTION_SECS,
+                    resolver=self._resolver,
+                ),
+                timeout=aiohttp.ClientTimeout(connect=self._connect_timeout_secs, ceil_threshold=math.inf),
+                trust_env=False,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # Without a body there is no type of one.
+                skip_auto_headers=("Content-Type",),
+                max_line_size=_HEADER_LINE_LIMIT,
+                max_field_size=_HEADER_LINE_LIMIT,
+                max_headers=_HEADER_COUNT_LIMIT,
+                middlewares=(_send_once,),
+                trace_configs=[_connection_trace()],
+            )
+        return self._session
+
+
+async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Hides lost connections from the session, which would send idempotent verbs a second time by itself."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
+        raise
+    except (aiohttp.ClientConnectionError, OSError) as problem:
+        raise ConnectionLost from problem
+
+
+def _connection_trace() -> aiohttp.TraceConfig:
+    """Notes in the progress of a call that its connection stands."""
+
+    async def note_connected(_session: object, context: SimpleNamespace, _sent: object) -> None:
+        context.trace_request_ctx.connected = True
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_headers_sent.append(note_connected)
+    return trace
+
+
+def _refuse_form(request: WebhookRequest) -> Failure | None:
+    refusals = [*check_url(request.url), *check_headers(request.headers)]
+    return Failure(INVALID_REQUEST, "; ".join(refusals)) if refusals else None
+
+
+def _kept_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    headers = response.headers
+    return {name: headers[name][:_KEPT_HEADER_LENGTH] for name in KEPT_HEADERS if name in headers}
+
+
+def _log_fields(request: WebhookRequest) -> dict[str, str]:
+    return {
+        "task_id": request.task_id,
+        "trigger": request.trigger,
+        "idempotency_key": request.idempotency_key,
+    }
+
+
+def _answer(progress: _Progress, failure: Failure | None, duration_secs: float) -> WebhookAnswer:
+    status, body = progress.status, progress.body
+    content = body.content if body is not None else b""
+    if failure is None or (status is not None and not 200 <= status <= 299):
+        truncated = failure is not None or (body is not None and body.truncated)
+        return WebhookAnswer(status, duration_secs, content, truncated, progress.headers)
+    announced = "" if status is None else f"HTTP {status} was announced, but "
+    return WebhookAnswer(
+        status=None,
+        duration_secs=duration_secs,
+        body=content,
+        truncated=status is not None,
+        headers=progress.headers,
+        error_code=failure.code,
+        error=announced + failure.text,
+    )

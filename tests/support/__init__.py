@@ -1,0 +1,1 @@
+"""What tests stand on: a real PostgreSQL, a real HTTP receiver."""
