@@ -79,8 +79,6 @@ def test_flags_beat_environment_beats_file_beats_default(
         ("PERDURE_ALLOW_PRIVATE_NETWORKS", "1", "webhooks", "allow_private_networks", True),
         ("PERDURE_WEBHOOK_CONCURRENCY", "16", "webhooks", "concurrency", 16),
         ("PERDURE_DELIVERY_RETRY", "5, 30s, 2m", "webhooks", "delivery_retry", (5.0, 30.0, 120.0)),
-        ("PERDURE_BREAKER_FAILURES", "3", "destinations", "breaker_failures", 3),
-        ("PERDURE_RETRY_BUDGET_RATIO", "0.5", "destinations", "retry_budget_ratio", 0.5),
         ("PERDURE_RETENTION_DAYS", "0", "retention", "days", 0),
         ("PERDURE_CLAIM_TIMEOUT", "2m", "engine", "claim_timeout_secs", 120.0),
         ("PERDURE_CANCEL_ON_TIMEOUT", "off", "engine", "cancel_on_timeout", False),

@@ -82,7 +82,7 @@ def problems_of(
         ("[webhook]\ntimeout_secs = 1", "webhook = {…} (FILE): no such section; did you mean webhooks?"),
         (
             "[zebra]",
-            "zebra = {…} (FILE): no such section; there are server, log, engine, webhooks, destinations, "
+            "zebra = {…} (FILE): no such section; there are server, log, engine, webhooks, "
             "retention, retry, backoff, limits, classification, secrets",
         ),
         ("server = 1", "server = 1 (FILE): must be a table, written as [server]"),

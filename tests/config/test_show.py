@@ -36,8 +36,8 @@ def test_values_are_shown_as_they_would_be_written(write_file: WriteFile) -> Non
     assert rows["server.api"] == ("true", "default")
     assert rows["log.level"] == ("debug", "flag --log-level")
     assert rows["engine.claim_timeout_secs"] == ("120", "environment PERDURE_CLAIM_TIMEOUT")
-    assert rows["destinations.retry_budget_ratio"] == ("0.2", "default")
-    assert rows["webhooks.delivery_retry"] == ("[5, 30, 120, 600, 3600, 14400, 43200]", "default")
+    assert rows["retry.max_delay_limit"] == ("3600", "default")
+    assert rows["webhooks.delivery_retry"] == ("[5, 30, 120, 600, 3600, 21600, 57600]", "default")
     assert rows["backoff"] == ("not set", "default")
     assert rows["retry.policies.bank"] == (
         '{"max_retries": 8, "expires_at": "2030-01-01 00:00:00+00:00"}',

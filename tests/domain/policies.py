@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from perdure.domain.model import ErrorClass, Failure, FailureTrigger
 from perdure.domain.policy import Backoff, Jitter, RetryLimits, RetryPolicy
 from perdure.domain.policy_parsing import parse_policy
-from perdure.domain.retry import History
+from perdure.domain.retry import Fail, History, Retry, decide
 
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
 DAY = 86_400.0
@@ -78,6 +79,27 @@ def a_history(
         created_at=created_at,
         previous_delay_secs=previous_delay_secs,
     )
+
+
+def asked(retry_after: float | None) -> Failure:
+    return a_failure(error_class=ErrorClass.RATE_LIMITED, status=429, retry_after=retry_after)
+
+
+def judge(
+    raw: dict[str, Any],
+    failure: Failure,
+    history: History | None = None,
+    limits: RetryLimits = LIMITS,
+    seed: int = 1,
+    now: datetime = NOW,
+) -> Retry | Fail:
+    policy = accept({"max_retries": 3, **raw})
+    return decide(policy, history or a_history(), failure, now, Random(seed), limits)
+
+
+def wait(decision: Retry | Fail) -> float:
+    assert isinstance(decision, Retry), decision
+    return decision.delay_secs
 
 
 def json_values() -> st.SearchStrategy[Any]:

@@ -8,7 +8,6 @@ from perdure.config.load import load
 from perdure.config.problems import ConfigurationError
 from perdure.config.sections import (
     Backoff,
-    Destinations,
     Engine,
     Limits,
     Log,
@@ -23,7 +22,6 @@ from perdure.config.show import render_settings
 __all__ = [
     "Backoff",
     "ConfigurationError",
-    "Destinations",
     "Engine",
     "Limits",
     "Log",

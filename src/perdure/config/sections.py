@@ -188,33 +188,11 @@ class Webhooks:
         default_text="none",
         check=check_allowed_destinations,
     )
-    use_proxy_environment: bool = setting(
-        False, "Send through the proxy named by HTTP_PROXY and HTTPS_PROXY instead of ignoring them."
-    )
     delivery_retry: tuple[Seconds, ...] = setting(
-        (5.0, 30.0, 120.0, 600.0, 3600.0, 14400.0, 43200.0),
+        (5.0, 30.0, 120.0, 600.0, 3600.0, 21600.0, 57600.0),
         "Waits between the tries of an end or cancel webhook; one try more than there are waits.",
         within=(0, 30 * _DAY),
         capital="DELIVERY_RETRY",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destinations:
-    """Storm control: when a destination is spared, and how many retries it gets."""
-
-    breaker_failures: int = setting(
-        5,
-        "Consecutive retryable failures after which a destination is given a rest.",
-        within=(1, 10_000),
-        capital="BREAKER_FAILURES",
-    )
-    breaker_window_secs: Seconds = setting(60.0, "Time within which those failures must fall.", within=(1, _DAY))
-    retry_budget_ratio: float = setting(
-        0.2, "Retries that a destination gets per success.", within=(0, 100), capital="RETRY_BUDGET_RATIO"
-    )
-    retry_budget_floor: float = setting(
-        10.0, "Retries a second that a destination gets in any case.", within=(0, 1_000_000)
     )
 
 

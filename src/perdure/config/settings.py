@@ -9,7 +9,6 @@ from perdure.config.addresses import is_loopback_host, listening_url
 from perdure.config.declare import collect_sections, collect_tables, table
 from perdure.config.sections import (
     Backoff,
-    Destinations,
     Engine,
     Limits,
     Log,
@@ -29,7 +28,6 @@ class Settings:
     log: Log = field(default_factory=Log)
     engine: Engine = field(default_factory=Engine)
     webhooks: Webhooks = field(default_factory=Webhooks)
-    destinations: Destinations = field(default_factory=Destinations)
     retention: Retention = field(default_factory=Retention)
     retry: Retry = field(default_factory=Retry)
     backoff: Backoff | None = None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from perdure.clock import Clock
 from perdure.domain.checks import METADATA_BYTES, PAYLOAD_BYTES, check_report, clip, parse_rules
+from perdure.domain.classify import failure_from_report
 from perdure.domain.drafts import BatchDraft, ReportDraft, RulesDraft
 from perdure.domain.errors import Invalid, PerdureError, Problem, StillProcessing
-from perdure.domain.model import ErrorClass, Failure, FailureTrigger, Task
+from perdure.domain.model import Failure, Task
 from perdure.domain.policy import RetryLimits, RetryPolicy
 from perdure.domain.retry import Fail, History, Retry, decide
 from perdure.domain.rules import Rule
@@ -52,12 +53,21 @@ def decision_maker(limits: RetryLimits, clock: Clock, rng: random.Random) -> Dec
 class Commands:
     """Everything that changes tasks on request. Callers share transactions through the writer."""
 
-    def __init__(self, writer: Writer, intake: Intake, counters: Counters, clock: Clock, decide: Decide) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        intake: Intake,
+        counters: Counters,
+        clock: Clock,
+        decide: Decide,
+        classification: Mapping[str, str] | None = None,
+    ) -> None:
         self._writer = writer
         self._intake = intake
         self._counters = counters
         self._clock = clock
         self._decide = decide
+        self._classification = classification or {}
         self._keys_under_way: set[str] = set()
 
     async def submit(self, draft: BatchDraft, key: SubmissionKey | None = None) -> Submitted:
@@ -75,11 +85,35 @@ class Commands:
 
     async def report(self, task_id: str, draft: ReportDraft) -> Task:
         """Take a report about a task: progress, changes, its end. The task as it is afterwards."""
-        item = _report_from(task_id, draft)
+        item = self._report_from(task_id, draft)
         return task_from(await self._writer.do(self._report, item))
 
     async def _report(self, session: Session, items: Sequence[Report]) -> Sequence[Row | PerdureError]:
         return await apply_reports(session, items, self._decide)
+
+    def _report_from(self, task_id: str, draft: ReportDraft) -> Report:
+        problems = check_report(draft)
+        result = encode_json(problems, "result", draft.result, PAYLOAD_BYTES)
+        encode_json(problems, "metadata", draft.metadata, METADATA_BYTES)
+        if problems:
+            raise Invalid(problems)
+        failure = None
+        if draft.status == Status.FAILURE.label:
+            failure = failure_from_report(
+                clip(draft.failure_reason or ""),
+                draft.error_class,
+                draft.retry_after,
+                draft.code,
+                self._clock.now(),
+                self._classification,
+            )
+        succeeded = draft.status == Status.SUCCESS.label
+        edit = Edit(
+            draft.metadata, draft.new_success or 0, draft.new_failures or 0, draft.expected_count, draft.priority
+        )
+        # A report that says nothing at all is a sign of life, and moves last_updated like an edit.
+        ends = succeeded or failure is not None
+        return Report(task_id, draft.attempt, None if ends and edit == Edit() else edit, succeeded, result, failure)
 
     async def cancel(self, task_id: str) -> Task:
         return task_from(await self._writer.do(end.cancel, end.Cancel(task_id, CANCELED_REASON)))
@@ -109,40 +143,6 @@ class Commands:
 
     async def resume_scope(self, scope: str, name: str) -> bool:
         return await self._writer.do(change.resume_scope, change.Scope(scope, name))
-
-
-def _report_from(task_id: str, draft: ReportDraft) -> Report:
-    problems = check_report(draft)
-    result = encode_json(problems, "result", draft.result, PAYLOAD_BYTES)
-    encode_json(problems, "metadata", draft.metadata, METADATA_BYTES)
-    delay = _requested_delay(problems, draft)
-    if problems:
-        raise Invalid(problems)
-    failure = None
-    if draft.status == Status.FAILURE.label:
-        failure = Failure(
-            FailureTrigger.EXPLICIT,
-            ErrorClass(draft.error_class or ErrorClass.RETRYABLE),
-            clip(draft.failure_reason or ""),
-            retry_after_secs=delay,
-            code=draft.code,
-        )
-    succeeded = draft.status == Status.SUCCESS.label
-    counted = draft.new_success or draft.new_failures
-    edits = counted or any(value is not None for value in (draft.metadata, draft.expected_count, draft.priority))
-    edit = Edit(draft.metadata, draft.new_success or 0, draft.new_failures or 0, draft.expected_count, draft.priority)
-    needs_edit = edits or (failure is None and not succeeded)
-    return Report(task_id, draft.attempt, edit if needs_edit else None, succeeded, result, failure)
-
-
-def _requested_delay(problems: list[Problem], draft: ReportDraft) -> float | None:
-    value = draft.retry_after
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        problems.append(Problem("retry_after", "must be zero or more seconds"))
-        return None
-    return min(float(min(value, 10**12)), 1e12)
 
 
 def _rules_parser(draft: RulesDraft) -> Callable[[Row], tuple[list[Rule], list[Problem]]]:

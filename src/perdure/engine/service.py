@@ -67,7 +67,9 @@ class Engine:
         self.writer = Writer(store, settings.engine.writer_group_limit)
         self.wakeups = Wakeups(store)
         self.counters = Counters(store, settings.engine.counter_flush_ms / 1000)
-        self.commands = Commands(self.writer, Intake(new_id, policies), self.counters, clock, decide)
+        self.commands = Commands(
+            self.writer, Intake(new_id, policies), self.counters, clock, decide, settings.classification
+        )
         self._listener = listener
 
         def observe(trigger: str, accepted: bool, seconds: float) -> None:

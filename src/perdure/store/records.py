@@ -11,8 +11,50 @@ from perdure.domain.states import Status
 from perdure.store.changes import Row
 
 TASK_COLUMNS = tuple(field.name for field in fields(Task))
+#: What a move changes, and what its consequences need to know. A whole task costs twice as much to hand over.
+MOVED_COLUMNS = (
+    "id",
+    "batch_id",
+    "name",
+    "kind",
+    "status",
+    "from_status",
+    "attempt",
+    "retry_count",
+    "linked",
+    "actions",
+    "paused",
+    "parked",
+    "started_at",
+    "ended_at",
+    "last_updated",
+    "next_retry_at",
+    "locked_by",
+    "failure_reason",
+    "error_class",
+    "result",
+)
 BATCH_COLUMNS = tuple(field.name for field in fields(Batch))
 LINK_COLUMNS = tuple(field.name for field in fields(Link))
+#: What a listing shows of a task.
+SHORT_TASK_COLUMNS = (
+    "id",
+    "name",
+    "kind",
+    "status",
+    "paused",
+    "created_at",
+    "started_at",
+    "ended_at",
+    "success",
+    "failures",
+    "expected_count",
+    "batch_id",
+    "dead_end_barrier",
+    "priority",
+    "attempt",
+    "next_retry_at",
+)
 TIME_COLUMNS = frozenset(
     {
         "at",

@@ -7,10 +7,13 @@ are written `:name`. A few words stand for what the dialects spell apart:
     {ids}                          the same with the one column `id`
     {lock}, {lock skip}            FOR UPDATE, FOR UPDATE SKIP LOCKED; nothing on SQLite, which has one writer
     {after(moment, seconds)}       a moment that many seconds later
-    {from(claimed)}                the states that an event leaves, from the one table of transitions
+    {guard(claimed)}               the task is in a state that this event leaves, by the one table of transitions;
+                                   also {guard(live)}, and {guard(claimed, child)} for another name than `task`.
+                                   Never a way to find rows: those are found by their id
     {live}, {active}               the states of tasks that are not over, that somebody works on
-    {task}                         every column of a task
+    {task}, {short}                every column of a task, and those that a listing shows
     {claimable(alias)}             what makes a task free to be claimed: the condition of its index
+    {by(index)}                    the index to walk, where SQLite would choose another; PostgreSQL chooses right
     {ended}                        what every ending sets, whatever the outcome
 """
 
@@ -24,7 +27,7 @@ from functools import cache
 from importlib import resources
 
 from perdure.domain.states import ACTIVE, LIVE, Event, Status, sources
-from perdure.store.records import TASK_COLUMNS
+from perdure.store.records import MOVED_COLUMNS, SHORT_TASK_COLUMNS, TASK_COLUMNS
 
 _SECTION = re.compile(r"^-- name: (\w+)(?: @(\w+))?\s*$", re.MULTILINE)
 _MACRO = re.compile(r"\{(\w+)(?: (\w+))?(?:\(([^{}]*)\))?\}")
@@ -85,8 +88,10 @@ def _prepare(name: str, text: str, dialect: Dialect) -> Statement:
             return _ROWS[dialect](columns)
         if word in _FIXED:
             return _FIXED[word]
-        if word == "from":
-            return _listed(sources(Event[argument.strip().upper()]))
+        if word == "guard":
+            return _guard(dialect, *(part.strip() for part in argument.split(",")))
+        if word == "by":
+            return f"INDEXED BY {argument}" if dialect is Dialect.SQLITE else ""
         if word == "claimable":
             return f"{argument}.status = 'pending' AND NOT {argument}.paused AND NOT {argument}.delayed"
         if word == "lock":
@@ -118,6 +123,13 @@ def _rows_from_json(columns: list[Column]) -> str:
     return f"(SELECT {fields} FROM json_each(:rows)) AS input"
 
 
+def _guard(dialect: Dialect, event: str, table: str = "task") -> str:
+    states = LIVE if event == "live" else sources(Event[event.upper()])
+    # A unary plus keeps SQLite from walking an index of states instead of looking up ids.
+    column = f"+{table}.status" if dialect is Dialect.SQLITE else f"{table}.status"
+    return f"{column} IN {_listed(states)}"
+
+
 def _listed(statuses: frozenset[Status]) -> str:
     return "(" + ", ".join(f"'{status.value}'" for status in Status if status in statuses) + ")"
 
@@ -126,6 +138,8 @@ _FIXED = {
     "live": _listed(LIVE),
     "active": _listed(ACTIVE),
     "task": ", ".join(f"task.{column}" for column in (*TASK_COLUMNS, "from_status")),
+    "short": ", ".join(f"task.{column}" for column in SHORT_TASK_COLUMNS),
+    "moved": ", ".join(f"task.{column}" for column in MOVED_COLUMNS),
     "ended": (
         "from_status = status, ended_at = :now, last_updated = :now, lease_until = NULL, times_out_at = NULL, "
         "next_retry_at = NULL, paused = FALSE, parked = FALSE, version = version + 1"

@@ -62,8 +62,7 @@ CREATE TABLE task (
     version          integer NOT NULL DEFAULT 1
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0.02);
 CREATE INDEX task_batch ON task (batch_id, position);
-CREATE INDEX task_kind_status ON task (kind, status);
-CREATE INDEX task_active ON task (kind) WHERE status IN ('claimed', 'running');
+CREATE INDEX task_status_kind ON task (status, kind);
 CREATE INDEX task_claim ON task (lane, priority DESC, created_at, position)
     WHERE status = 'pending' AND NOT paused AND NOT delayed;
 CREATE INDEX task_delayed ON task (run_at) WHERE status = 'pending' AND delayed;

@@ -1,13 +1,13 @@
 -- name: open_lanes
 WITH RECURSIVE lanes(lane) AS (
-    SELECT (SELECT t.lane FROM task t WHERE {claimable(t)} ORDER BY t.lane LIMIT 1)
+    SELECT (SELECT t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} ORDER BY t.lane LIMIT 1)
     UNION ALL
-    SELECT (SELECT t.lane FROM task t WHERE {claimable(t)} AND t.lane > lanes.lane ORDER BY t.lane LIMIT 1)
+    SELECT (SELECT t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane > lanes.lane ORDER BY t.lane LIMIT 1)
     FROM lanes WHERE lanes.lane IS NOT NULL
 )
 SELECT head.lane, head.executor, head.kind, head.namespace, head.rules, head.metadata
 FROM lanes JOIN task head ON head.id = (
-    SELECT t.id FROM task t WHERE {claimable(t)} AND t.lane = lanes.lane
+    SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = lanes.lane
     ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT 1
 )
 WHERE lanes.lane IS NOT NULL
@@ -17,7 +17,7 @@ SELECT head.* FROM {rows(lane bigint, room int)}
 CROSS JOIN LATERAL (
     SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures,
            t.priority, t.created_at, t.position
-    FROM task t WHERE {claimable(t)} AND t.lane = input.lane
+    FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
     ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT input.room
 ) AS head
 ORDER BY head.priority DESC, head.created_at, head.position LIMIT :most
@@ -27,7 +27,7 @@ SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.succes
 FROM {rows(lane bigint, room int)}
 CROSS JOIN json_each((
     SELECT json_group_array(id) FROM (
-        SELECT t.id FROM task t WHERE {claimable(t)} AND t.lane = input.lane
+        SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
         ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT :most
     )
 )) AS head ON head.key < input.room
@@ -39,7 +39,7 @@ WITH heads AS (
     SELECT head.lane FROM {rows(lane bigint, room int)}
     CROSS JOIN LATERAL (
         SELECT t.lane, t.priority, t.created_at, t.position
-        FROM task t WHERE {claimable(t)} AND t.lane = input.lane
+        FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
         ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT input.room
     ) AS head
     ORDER BY head.priority DESC, head.created_at, head.position LIMIT :most
@@ -48,7 +48,7 @@ WITH heads AS (
 )
 SELECT taken.id FROM shares
 CROSS JOIN LATERAL (
-    SELECT t.id FROM task t WHERE {claimable(t)} AND t.lane = shares.lane
+    SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = shares.lane
     ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT shares.share
     FOR UPDATE SKIP LOCKED
 ) AS taken
@@ -58,7 +58,7 @@ SELECT t.id
 FROM {rows(lane bigint, room int)}
 CROSS JOIN json_each((
     SELECT json_group_array(id) FROM (
-        SELECT t.id FROM task t WHERE {claimable(t)} AND t.lane = input.lane
+        SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
         ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT :most
     )
 )) AS head ON head.key < input.room
@@ -91,8 +91,8 @@ WITH input AS (SELECT id FROM {ids})
 UPDATE task SET from_status = status, status = 'claimed', locked_by = :instance, lease_until = :lease_until,
     started_at = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND task.status IN {from(claimed)} AND NOT task.paused
-RETURNING {task}
+WHERE task.id = input.id AND {guard(claimed)} AND NOT task.paused
+RETURNING {moved}, task.completion, task.payload
 
 -- name: open_starts
 INSERT INTO webhook_execution
@@ -115,26 +115,26 @@ WITH input AS (SELECT id, attempt FROM {rows(id uuid, attempt int)})
 UPDATE task SET from_status = status, status = 'pending', locked_by = NULL, lease_until = NULL, started_at = NULL,
     last_updated = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND task.attempt = input.attempt AND task.status IN {from(lease_lost)}
+WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(lease_lost)}
     AND task.locked_by = :instance
-RETURNING {task}
+RETURNING {moved}
 
 -- name: forget_starts
 DELETE FROM webhook_execution
 WHERE idempotency_key IN (SELECT input.key FROM {rows(key text)}) AND status = 'pending' AND sender = :instance
 
 -- name: expired_claims
-SELECT id FROM task
-WHERE lease_until IS NOT NULL AND lease_until <= :now AND status IN {from(lease_lost)}
-ORDER BY lease_until LIMIT :most {lock skip}
+SELECT task.id FROM task
+WHERE task.lease_until IS NOT NULL AND task.lease_until <= :now AND {guard(lease_lost)}
+ORDER BY task.lease_until LIMIT :most {lock skip}
 
 -- name: reap_claims
 WITH input AS (SELECT id FROM {ids})
 UPDATE task SET from_status = status, status = 'pending', locked_by = NULL, lease_until = NULL, started_at = NULL,
     last_updated = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND task.status IN {from(lease_lost)} AND task.lease_until <= :now
-RETURNING {task}
+WHERE task.id = input.id AND {guard(lease_lost)} AND task.lease_until <= :now
+RETURNING {moved}
 
 -- name: paused_scopes
 SELECT scope, name FROM pause

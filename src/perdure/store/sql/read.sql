@@ -28,7 +28,7 @@ SELECT CASE WHEN paused AND status IN {live} THEN 'paused' ELSE status END AS sh
 FROM task WHERE batch_id = :id GROUP BY 1, 2
 
 -- name: batch_tasks
-SELECT {task} FROM task WHERE task.batch_id = :id ORDER BY task.position
+SELECT {short} FROM task WHERE task.batch_id = :id ORDER BY task.position
 
 -- name: batch_links
 SELECT link.parent_id, link.child_id, link.condition

@@ -15,23 +15,23 @@ UPDATE task SET from_status = status, status = 'running', last_updated = :now, v
     lease_until = CASE WHEN executor = 'worker' THEN lease_until END,
     times_out_at = CASE WHEN NOT paused THEN {after(:now, timeout)} END
 FROM input
-WHERE task.id = input.id AND task.attempt = input.attempt AND task.status IN {from(started)}
-RETURNING {task}
+WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(started)}
+RETURNING {moved}
 
 -- name: succeed
 WITH input AS (SELECT id, attempt, result FROM {rows(id uuid, attempt int, result jsonb)})
 UPDATE task SET {ended}, status = 'success', result = input.result, failure_reason = NULL, error_class = NULL
 FROM input
-WHERE task.id = input.id AND task.attempt = coalesce(input.attempt, task.attempt) AND task.status IN {from(succeeded)}
-RETURNING {task}
+WHERE task.id = input.id AND task.attempt = coalesce(input.attempt, task.attempt) AND {guard(succeeded)}
+RETURNING {moved}
 
 -- name: fail
 WITH input AS (SELECT id, attempt, reason, error_class
     FROM {rows(id uuid, attempt int, reason text, error_class text)})
 UPDATE task SET {ended}, status = 'failure', failure_reason = input.reason, error_class = input.error_class
 FROM input
-WHERE task.id = input.id AND task.attempt = input.attempt AND task.status IN {from(failed)}
-RETURNING {task}
+WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(failed)}
+RETURNING {moved}
 
 -- name: schedule_retry
 WITH input AS (SELECT id, attempt, reason, error_class, next_retry_at, delay_secs, charged, freed, lost FROM
@@ -42,11 +42,11 @@ UPDATE task SET from_status = status, status = 'retry_pending', attempt = task.a
     next_retry_at = input.next_retry_at, last_delay_secs = input.delay_secs, last_updated = :now, locked_by = NULL,
     lease_until = NULL, times_out_at = NULL, version = version + 1
 FROM input
-WHERE task.id = input.id AND task.attempt = input.attempt AND task.status IN {from(retry_scheduled)}
-RETURNING {task}
+WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(retry_scheduled)}
+RETURNING {moved}
 
 -- name: due_retries
-SELECT t.id, t.next_retry_at FROM task t
+SELECT t.id, t.next_retry_at FROM task t {by(task_retry)}
 WHERE t.status = 'retry_pending' AND NOT t.paused AND t.next_retry_at <= :now
 ORDER BY t.next_retry_at LIMIT :most {lock skip}
 
@@ -55,19 +55,19 @@ WITH input AS (SELECT id FROM {ids})
 UPDATE task SET from_status = status, status = 'pending', started_at = NULL, ended_at = NULL, failure_reason = NULL,
     next_retry_at = NULL, locked_by = NULL, last_updated = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND task.status IN {from(retry_due)} AND NOT task.paused AND task.next_retry_at <= :now
-RETURNING {task}
+WHERE task.id = input.id AND {guard(retry_due)} AND NOT task.paused AND task.next_retry_at <= :now
+RETURNING {moved}
 
 -- name: cancel
 WITH input AS (SELECT id, reason, ended_by FROM {rows(id uuid, reason text, ended_by uuid)})
 UPDATE task SET {ended}, status = 'canceled', failure_reason = input.reason, ended_by = input.ended_by
 FROM input
-WHERE task.id = input.id AND task.status IN {from(canceled)}
+WHERE task.id = input.id AND {guard(canceled)}
 RETURNING {task}
 
 -- name: batch_live_tasks
 SELECT task.id, task.status, task.paused FROM task
-WHERE task.batch_id = :batch_id AND task.status IN {live} ORDER BY task.id {lock}
+WHERE task.batch_id = :batch_id AND {guard(live)} ORDER BY task.id {lock}
 
 -- name: batch_ended_count
 SELECT count(*) AS ended FROM task WHERE batch_id = :batch_id AND status NOT IN {live}
@@ -86,31 +86,31 @@ UPDATE task SET metadata = input.metadata, lane = input.lane, priority = input.p
     failures = task.failures + input.failures, last_updated = :now, version = version + 1,
     times_out_at = CASE WHEN times_out_at IS NOT NULL THEN {after(:now, timeout)} END
 FROM input
-WHERE task.id = input.id AND task.status IN {live}
+WHERE task.id = input.id AND {guard(live)}
 RETURNING {task}
 
 -- name: replace_actions
 WITH input AS (SELECT id, attempt, actions FROM {rows(id uuid, attempt int, actions jsonb)})
 UPDATE task SET actions = input.actions
 FROM input
-WHERE task.id = input.id AND task.attempt = input.attempt AND task.status IN {live}
+WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(live)}
 
 -- name: change_rules
 WITH input AS (SELECT id, rules, lane FROM {rows(id uuid, rules jsonb, lane bigint)})
 UPDATE task SET rules = input.rules, lane = input.lane, last_updated = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND task.status IN {live}
+WHERE task.id = input.id AND {guard(live)}
 RETURNING task.id
 
 -- name: lock_batch_kind
 SELECT {task} FROM task
-WHERE task.batch_id = :batch_id AND task.kind = :kind AND task.status IN {live} ORDER BY task.id {lock}
+WHERE task.batch_id = :batch_id AND task.kind = :kind AND {guard(live)} ORDER BY task.id {lock}
 
 -- name: pause
 WITH input AS (SELECT id FROM {ids})
 UPDATE task SET paused = TRUE, times_out_at = NULL, version = version + 1
 FROM input
-WHERE task.id = input.id AND task.status IN {live} AND NOT task.paused
+WHERE task.id = input.id AND {guard(live)} AND NOT task.paused
 RETURNING {task}
 
 -- name: resume
@@ -118,7 +118,7 @@ WITH input AS (SELECT id FROM {ids})
 UPDATE task SET paused = FALSE, last_updated = :now, version = version + 1,
     times_out_at = CASE WHEN status = 'running' THEN {after(:now, timeout)} END
 FROM input
-WHERE task.id = input.id AND task.status IN {live} AND task.paused AND NOT task.parked
+WHERE task.id = input.id AND {guard(live)} AND task.paused AND NOT task.parked
 RETURNING {task}
 
 -- name: count
@@ -136,23 +136,23 @@ SELECT t.id FROM task t WHERE t.id IN (SELECT id FROM {ids}) ORDER BY t.id FOR N
 
 -- name: timed_out
 SELECT {task}, task.free_waits, task.worker_losses, task.last_delay_secs, task.lease_until, task.times_out_at FROM task
-WHERE task.times_out_at IS NOT NULL AND task.times_out_at <= :now AND task.status = 'running'
+WHERE task.times_out_at IS NOT NULL AND task.times_out_at <= :now
 ORDER BY task.times_out_at LIMIT :most
 
 -- name: due_tasks
-SELECT t.id FROM task t WHERE t.status = 'pending' AND t.delayed AND t.run_at <= :now
+SELECT t.id FROM task t {by(task_delayed)} WHERE t.status = 'pending' AND t.delayed AND t.run_at <= :now
 ORDER BY t.run_at LIMIT :most {lock skip}
 
 -- name: release_delayed
 WITH input AS (SELECT id FROM {ids})
 UPDATE task SET delayed = FALSE, last_updated = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND task.status = 'pending' AND task.delayed
+WHERE task.id = input.id AND {guard(claimed)} AND task.delayed
 RETURNING task.id, task.run_at
 
 -- name: next_due
 SELECT min(due_at) AS due_at FROM (
-    SELECT min(run_at) AS due_at FROM task WHERE status = 'pending' AND delayed
+    SELECT min(run_at) AS due_at FROM task {by(task_delayed)} WHERE status = 'pending' AND delayed
     UNION ALL
-    SELECT min(next_retry_at) FROM task WHERE status = 'retry_pending' AND NOT paused
+    SELECT min(next_retry_at) FROM task {by(task_retry)} WHERE status = 'retry_pending' AND NOT paused
 ) AS moments

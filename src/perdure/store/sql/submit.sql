@@ -17,16 +17,16 @@ UPDATE submission SET status = :status, batch_id = :batch_id, answer = :answer W
 -- name: find_twins @postgres
 SELECT DISTINCT input.id
 FROM {rows(id uuid, kind text, status text, wanted jsonb)}
-JOIN task t ON t.kind = input.kind
-    AND CASE WHEN t.paused AND t.status IN {live} THEN 'paused' ELSE t.status END = input.status
-    AND NOT EXISTS (
-        SELECT 1 FROM jsonb_each(input.wanted) AS field(name, value)
-        WHERE t.metadata -> field.name IS DISTINCT FROM field.value
-    )
+JOIN task t ON t.kind = input.kind AND (
+        (t.status = input.status AND NOT t.paused) OR (input.status = 'paused' AND t.status IN {live} AND t.paused))
+WHERE NOT EXISTS (
+    SELECT 1 FROM jsonb_each(input.wanted) AS field(name, value)
+    WHERE t.metadata -> field.name IS DISTINCT FROM field.value
+)
 
 -- name: find_twins @sqlite
 SELECT DISTINCT input.id
 FROM {rows(id uuid, kind text, status text, wanted jsonb)}
-JOIN task t ON t.kind = input.kind
-    AND CASE WHEN t.paused AND t.status IN {live} THEN 'paused' ELSE t.status END = input.status
-    AND metadata_has(t.metadata, input.wanted)
+JOIN task t ON t.kind = input.kind AND (
+        (t.status = input.status AND NOT t.paused) OR (input.status = 'paused' AND t.status IN {live} AND t.paused))
+WHERE metadata_has(t.metadata, input.wanted)

@@ -24,6 +24,8 @@ class Succeed:
     task_id: str
     attempt: int | None
     result: str | None = None
+    linked: bool = True
+    """False if the task is known to stand alone: then there is no DAG to lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Cancel:
 async def succeed(session: Session, items: Sequence[Succeed]) -> list[Row | PerdureError]:
     """End tasks well; whoever comes too late is told what the task is instead."""
     first = _first_by_task(items)
-    await session.fetch("lock_batches", [(id,) for id in first])
+    await session.fetch("lock_batches", [(id,) for id, index in first.items() if items[index].linked])
     rows = await session.fetch(
         "succeed", [(id, items[index].attempt, items[index].result) for id, index in first.items()]
     )

@@ -84,7 +84,9 @@ async def _apply(
     edits = [_edited(rows[item.task_id], item.edit) for _, item in taken if item.edit is not None]
     _remember(rows, await session.fetch("edit", edits))
     succeeding = [
-        Succeed(item.task_id, rows[item.task_id]["attempt"], item.result) for _, item in taken if item.succeeded
+        Succeed(item.task_id, rows[item.task_id]["attempt"], item.result, linked=False)
+        for _, item in taken
+        if item.succeeded
     ]
     if succeeding:
         _remember(rows, [row for row in await succeed(session, succeeding) if not isinstance(row, PerdureError)])

@@ -1,0 +1,1 @@
+"""Measurements, as ratios against a reference in the same run: machines are noisy."""
