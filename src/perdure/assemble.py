@@ -10,7 +10,7 @@ from perdure.engine.service import Engine
 from perdure.store.interface import StoreOptions
 from perdure.store.postgres import PostgresStore
 from perdure.store.sqlite import SqliteStore
-from perdure.telemetry.listener import count_changes
+from perdure.telemetry.listener import EngineListener, count_changes
 from perdure.telemetry.metrics import Metrics
 from perdure.webhooks.guard import OpenGuard
 from perdure.webhooks.sender import HttpSender, Sender
@@ -59,5 +59,5 @@ def make_instance(
     metrics = Metrics()
     store.on_query(metrics.query_ran)
     store.on_commit(lambda changes: count_changes(metrics, changes))
-    engine = Engine(store, store.clock, sender or make_sender(settings), settings, host_url, metrics)
+    engine = Engine(store, store.clock, sender or make_sender(settings), settings, host_url, EngineListener(metrics))
     return Instance(instance, settings, store, engine, metrics)

@@ -5,18 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 log = logging.getLogger("perdure.engine")
 
 CANCEL_SECS = 5.0
 
 
+class SendListener(Protocol):
+    """Who wants to know how calls go."""
+
+    def sent(self, trigger: str, accepted: bool, seconds: float, /) -> None: ...
+
+    def in_flight(self, change: int, /) -> None: ...
+
+
 class Flights:
-    def __init__(self, limit: int, grace_secs: float, landed: Callable[[], None]) -> None:
+    """`landed` is called as each one arrives, `counted` with +1 and -1 as they leave and arrive."""
+
+    def __init__(
+        self, limit: int, grace_secs: float, landed: Callable[[], None], counted: Callable[[int], None]
+    ) -> None:
         self._limit = limit
         self._grace_secs = grace_secs
         self._landed = landed
+        self._counted = counted
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -30,6 +43,7 @@ class Flights:
     def launch(self, call: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(call, name=name)
         self._tasks.add(task)
+        self._counted(1)
         task.add_done_callback(self._arrive)
 
     async def settled(self) -> None:
@@ -48,6 +62,7 @@ class Flights:
 
     def _arrive(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._counted(-1)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a call failed in an unforeseen way; it is repeated after its lease", exc_info=error)
         self._landed()

@@ -17,6 +17,7 @@ from perdure.domain.errors import Unavailable
 from perdure.engine.calls import Calls
 from perdure.engine.commands import Commands, decision_maker
 from perdure.engine.counters import Counters
+from perdure.engine.flights import SendListener
 from perdure.engine.intake import Intake
 from perdure.engine.loops.clock import ClockLoop
 from perdure.engine.loops.deliver import DeliverLoop, DeliverSettings
@@ -35,10 +36,8 @@ from perdure.webhooks.sender import Sender
 log = logging.getLogger("perdure.engine")
 
 
-class Listener(Protocol):
+class Listener(SendListener, Protocol):
     """Who wants to know how the engine's work goes (metrics)."""
-
-    def webhook_sent(self, trigger: str, outcome: str, seconds: float, /) -> None: ...
 
     def loop_ran(self, loop: str, seconds: float, /) -> None: ...
 
@@ -72,9 +71,6 @@ class Engine:
         )
         self._listener = listener
 
-        def observe(trigger: str, accepted: bool, seconds: float) -> None:
-            listener.webhook_sent(trigger, "success" if accepted else "failure", seconds)
-
         deliveries = max(1, settings.webhooks.concurrency // 4)
         poll_secs = settings.engine.poll_interval_ms / 1000
         self.start_loop = StartLoop(
@@ -97,7 +93,7 @@ class Engine:
                 namespace_limits=settings.limits.namespaces,
                 classification=settings.classification,
             ),
-            observe,
+            listener,
         )
         self.deliver_loop = DeliverLoop(
             store,
@@ -114,7 +110,7 @@ class Engine:
                 grace_secs=settings.server.shutdown_grace_secs,
                 waits=settings.webhooks.delivery_retry,
             ),
-            observe,
+            listener,
         )
         self.due_loop = DueLoop(store, settings.retry.loop_interval_ms / 1000)
         self.timeout_loop = TimeoutLoop(store, decide, poll_secs)

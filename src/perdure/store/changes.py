@@ -25,6 +25,17 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Switched:
+    """A task was paused or resumed: it shows another status, but its state is the same."""
+
+    task_id: str
+    batch_id: str
+    shown_before: str
+    shown_now: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptEnded:
     """One execution of a task is over."""
 
@@ -62,6 +73,7 @@ class Changes:
 
     at: datetime
     moved: list[Moved] = field(default_factory=list)
+    switched: list[Switched] = field(default_factory=list)
     attempts: list[AttemptEnded] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)

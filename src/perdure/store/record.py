@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid_utils import uuid7
 
 from perdure.domain.keys import Trigger, idempotency_key
-from perdure.store.changes import AttemptEnded, Delivery, Moved
+from perdure.store.changes import AttemptEnded, Delivery, Moved, Switched
 from perdure.store.interface import Session
 
 _EVENT_COLUMNS = ("task_id", "batch_id", "at", "from_status", "to_status", "attempt", "reason", "instance")
@@ -32,6 +32,7 @@ async def record_changes(session: Session) -> None:
     """Write what the session's changes call for, in the session's own transaction."""
     changes = session.changes
     events = [_event_row(session, moved) for moved in changes.moved if moved.source is not None]
+    events += [_switch_row(session, switched) for switched in changes.switched]
     if events:
         await session.insert("event", _EVENT_COLUMNS, events)
     if changes.attempts:
@@ -51,6 +52,19 @@ def _event_row(session: Session, moved: Moved) -> tuple[object, ...]:
         moved.target,
         moved.attempt,
         moved.reason,
+        session.options.instance,
+    )
+
+
+def _switch_row(session: Session, switched: Switched) -> tuple[object, ...]:
+    return (
+        switched.task_id,
+        switched.batch_id,
+        session.now,
+        switched.shown_before,
+        switched.shown_now,
+        switched.attempt,
+        None,
         session.options.instance,
     )
 

@@ -18,6 +18,24 @@ _PLAIN = {
 }
 
 
+class EngineListener:
+    """Counts what the engine tells of its loops and calls."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._in_flight = 0
+
+    def loop_ran(self, loop: str, seconds: float, /) -> None:
+        self._metrics.loop_ran(loop, seconds)
+
+    def sent(self, trigger: str, accepted: bool, seconds: float, /) -> None:
+        self._metrics.webhook_sent(trigger, "success" if accepted else "failure", seconds)
+
+    def in_flight(self, change: int, /) -> None:
+        self._in_flight += change
+        self._metrics.webhooks_in_flight(self._in_flight)
+
+
 def count_changes(metrics: Metrics, changes: Changes) -> None:
     """Count what one committed transaction changed."""
     moves = Counter((moved.source, moved.target) for moved in changes.moved)

@@ -14,9 +14,8 @@ from perdure.domain.errors import Unavailable
 from perdure.domain.keys import Trigger
 from perdure.domain.requested_delay import requested_delay
 from perdure.engine.calls import Calls, log_fields
-from perdure.engine.flights import Flights
+from perdure.engine.flights import Flights, SendListener
 from perdure.engine.loops.loop import Loop
-from perdure.engine.loops.start import SendListener
 from perdure.engine.wakeups import Topic, Wakeups
 from perdure.engine.writer import Writer
 from perdure.store.changes import Row
@@ -57,7 +56,7 @@ class DeliverLoop(Loop):
         rng: Random,
         wakeups: Wakeups,
         settings: DeliverSettings,
-        observe: SendListener,
+        listener: SendListener,
     ) -> None:
         self.interval_secs = settings.interval_secs
         self._store = store
@@ -67,8 +66,10 @@ class DeliverLoop(Loop):
         self._clock = clock
         self._rng = rng
         self._settings = settings
-        self._observe = observe
-        self.flights = Flights(settings.most_in_flight, settings.grace_secs, lambda: wakeups.wake(Topic.DELIVER))
+        self._listener = listener
+        self.flights = Flights(
+            settings.most_in_flight, settings.grace_secs, lambda: wakeups.wake(Topic.DELIVER), listener.in_flight
+        )
 
     async def run_once(self) -> bool:
         most = self.flights.free
@@ -90,7 +91,7 @@ class DeliverLoop(Loop):
         trigger = Trigger(row["condition"] if row["trigger"] == "end" else row["trigger"])
         request = self._calls.build(row["params"], row["task_id"], trigger, row["attempt"], row["action_index"])
         answer = await self._sender.send(request)
-        self._observe(trigger.value, answer.accepted, answer.duration_secs)
+        self._listener.sent(trigger.value, answer.accepted, answer.duration_secs)
         settled = self._judge(row, trigger, answer)
         if not answer.accepted:
             log.warning(

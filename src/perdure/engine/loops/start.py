@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ from perdure.domain.errors import PerdureError, Problem, Unavailable
 from perdure.domain.keys import Trigger
 from perdure.domain.model import Completion, Executor, Failure, FailureTrigger
 from perdure.engine.calls import Calls, log_fields
-from perdure.engine.flights import Flights
+from perdure.engine.flights import Flights, SendListener
 from perdure.engine.intake import check_webhook, encode_json
 from perdure.engine.loops.loop import Loop
 from perdure.engine.wakeups import Topic, Wakeups
@@ -36,7 +36,6 @@ from perdure.webhooks.sender import Sender
 log = logging.getLogger("perdure.engine")
 
 RECORD_PAUSE_SECS = 0.5
-SendListener = Callable[[str, bool, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class StartLoop(Loop):
         decide: Decide,
         wakeups: Wakeups,
         settings: StartSettings,
-        observe: SendListener,
+        listener: SendListener,
     ) -> None:
         self.interval_secs = settings.interval_secs
         self._store = store
@@ -79,8 +78,10 @@ class StartLoop(Loop):
         self._clock = clock
         self._decide = decide
         self._settings = settings
-        self._observe = observe
-        self.flights = Flights(settings.most_in_flight, settings.grace_secs, lambda: wakeups.wake(Topic.START))
+        self._listener = listener
+        self.flights = Flights(
+            settings.most_in_flight, settings.grace_secs, lambda: wakeups.wake(Topic.START), listener.in_flight
+        )
 
     async def run_once(self) -> bool:
         most = min(self._settings.claim_batch, self.flights.free)
@@ -119,7 +120,7 @@ class StartLoop(Loop):
                 extra={"fields": {"task": row["id"], "attempt": attempt}},
             )
             raise
-        self._observe(Trigger.START.value, answer.accepted, answer.duration_secs)
+        self._listener.sent(Trigger.START.value, answer.accepted, answer.duration_secs)
         await self._record(request, self._answered(row, request, answer))
 
     def _answered(self, row: Row, request: WebhookRequest, answer: WebhookAnswer) -> Answered:

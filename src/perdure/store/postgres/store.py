@@ -23,6 +23,8 @@ log = logging.getLogger("perdure.store")
 CHANNEL = "perdure"
 WRITE_TRIES = 6
 CONNECT_TIMEOUT_SECS = 5.0
+#: Longer than the server's own statement timeout: only a connection that died unnoticed comes to this.
+COMMAND_TIMEOUT_SECS = 75.0
 LISTEN_CHECK_SECS = 10.0
 
 #: Transactions that lost against another one and are simply run again.
@@ -93,6 +95,7 @@ class PostgresStore:
             init=_prepare_connection,
             server_settings=settings,
             timeout=CONNECT_TIMEOUT_SECS,
+            command_timeout=COMMAND_TIMEOUT_SECS,
             max_inactive_connection_lifetime=300,
         )
 

@@ -11,7 +11,7 @@ import msgspec
 from perdure.domain.errors import Conflict, Invalid, NotFound, PerdureError, Problem, shown_label
 from perdure.domain.rules import Rule, lane_of
 from perdure.domain.states import PAUSED, Status
-from perdure.store.changes import Row
+from perdure.store.changes import Row, Switched
 from perdure.store.interface import Session
 from perdure.store.verbs.end import already_ended, finish
 
@@ -30,6 +30,9 @@ async def _switch(session: Session, ids: Sequence[str], statement: str, refused:
     unique = [(id,) for id in sorted(set(ids))]
     await session.fetch("lock_rows", unique)
     changed = {row["id"]: row for row in await session.fetch(statement, unique)}
+    for row in changed.values():
+        before, now = (row["status"], PAUSED) if row["paused"] else (PAUSED, row["status"])
+        session.changes.switched.append(Switched(row["id"], row["batch_id"], before, now, row["attempt"]))
     others = [(id,) for (id,) in unique if id not in changed]
     current = {row["id"]: row for row in await session.fetch("lock_tasks", others)}
     results: list[Row | PerdureError] = []
