@@ -1,6 +1,12 @@
--- name: reserve_submissions
+-- name: reserve_submissions @postgres
 INSERT INTO submission (key, body_hash, status, batch_id, answer, created_at)
 SELECT input.key, input.body_hash, 0, '', '', :now FROM {rows(key text, body_hash text)} WHERE true
+ON CONFLICT (key) DO NOTHING
+RETURNING key
+
+-- name: reserve_submissions @sqlite
+INSERT INTO submission (key, body_hash, status, batch_id, answer, created_at)
+SELECT input.key, input.body_hash, 0, '', x'', :now FROM {rows(key text, body_hash text)} WHERE true
 ON CONFLICT (key) DO NOTHING
 RETURNING key
 
