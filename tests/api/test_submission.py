@@ -63,7 +63,7 @@ async def test_everything_that_was_given_is_shown(client: Client) -> None:
         kind="etl",
         timeout=5,
         priority=-7,
-        payload=[1, {"deep": None}],
+        payload=[1, {"deep": None}, 10**40],
         metadata={"site": "ö", "n": 1.5},
         rules=[{**rule, "max_concurrency": 3}],
         expected_count=10,

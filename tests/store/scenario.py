@@ -41,7 +41,7 @@ class Scenario:
         self.committed: list[Changes] = []
         self.store.on_commit(self.committed.append)
         self.ids: dict[str, str] = {}
-        self.batches: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
         self.decide = decision_maker(RetryLimits(), clock, Random(1))
         self._intake = Intake(lambda: str(uuid7()), Policies())
         self._others: list[Scenario] = []
@@ -57,7 +57,7 @@ class Scenario:
     async def another(self, instance: str = "there", **options: bool) -> Scenario:
         """A second instance on the same database, at the same time of day."""
         other = Scenario(self.database, self.clock, StoreOptions(instance, **options))
-        other.ids, other.batches = self.ids, self.batches
+        other.ids, other._keys = self.ids, self._keys
         await other.open()
         self._others.append(other)
         return other
@@ -75,7 +75,7 @@ class Scenario:
         submitted = await self._do(submit.submit, submit.Submit(prepared, key))
         for task in submitted.tasks:
             self.ids[task.key] = task.id
-            self.batches[task.key] = task.batch_id
+            self._keys[task.id] = task.key
         return submitted
 
     async def claim_rows(self, most: int = MANY, **wanted: Any) -> claim.Claimed:
@@ -171,7 +171,7 @@ class Scenario:
     # What can be seen.
 
     def key_of(self, id: str) -> str:
-        return next(key for key, known in self.ids.items() if known == id)
+        return self._keys[id]
 
     async def task(self, key: str) -> Task:
         (row,) = await self.fetch("read_task", id=self.ids[key])

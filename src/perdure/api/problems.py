@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from msgspec import UNSET
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.api.answers import encode
@@ -50,9 +50,6 @@ def answer_problem(error: Exception, request: Request, batch_id: str | None = No
     """The answer to a request that raised `error`; `batch_id` names the submission that was refused."""
     if isinstance(error, HTTPException):
         return _answer(_of_status(error.status_code, error.detail), error.headers)
-    if isinstance(error, ClientDisconnect):
-        # Nobody reads this answer.
-        return _answer(_of_status(400, "The client went away before the body was complete."))
     kind = next((_KINDS[type_] for type_ in type(error).__mro__ if type_ in _KINDS), None)
     if kind is None:
         log.error(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from perdure.api.type_problems import find_batch_problems, find_type_problems
 from perdure.domain.drafts import BatchDraft, TaskDraft
@@ -68,7 +68,8 @@ async def read_body(request: Request, limit: int) -> bytes:
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
-            raise ClientDisconnect
+            # Nobody reads the answer, but there must be one.
+            raise Invalid([Problem("body", "is incomplete; the connection was closed")])
         part = message.get("body", b"")
         size += len(part)
         if size > limit:
@@ -92,7 +93,7 @@ def decode_tasks(body: bytes) -> BatchDraft:
     try:
         return BatchDraft(_decoder(list[TaskDraft]).decode(body))
     except _UNREADABLE as error:
-        tasks = _decode_plainly(body, "tasks")
+        tasks = _decode_plainly(body, "tasks", error)
         raise Invalid(find_batch_problems({"tasks": tasks}) or [_unexpected(error, "tasks")]) from error
 
 
@@ -102,7 +103,7 @@ def decode_batch(body: bytes) -> BatchDraft:
         draft: BatchDraft = _decoder(BatchDraft).decode(body)
         return draft
     except _UNREADABLE as error:
-        raise Invalid(find_batch_problems(_decode_plainly(body, "")) or [_unexpected(error, "")]) from error
+        raise Invalid(find_batch_problems(_decode_plainly(body, "", error)) or [_unexpected(error, "")]) from error
 
 
 def decode(body: bytes, shape: type[Draft]) -> Draft:
@@ -111,7 +112,7 @@ def decode(body: bytes, shape: type[Draft]) -> Draft:
         draft: Draft = _decoder(cast(Hashable, shape)).decode(body)
         return draft
     except _UNREADABLE as error:
-        raise Invalid(find_type_problems(_decode_plainly(body, ""), shape) or [_unexpected(error, "")]) from error
+        raise Invalid(find_type_problems(_decode_plainly(body, "", error), shape) or [_unexpected(error, "")]) from error
 
 
 def decode_json(text: str) -> Any:
@@ -126,7 +127,8 @@ def decode_json(text: str) -> Any:
         raise ValueError(f"must be JSON: {error}"[:200]) from None
 
 
-def _decode_plainly(body: bytes, root: str) -> Any:
+def _decode_plainly(body: bytes, root: str, first_error: Exception) -> Any:
+    """What the body holds, whatever that is; raises Invalid if it is no JSON."""
     if not body.strip():
         raise Invalid([Problem("body", "is empty; send JSON")])
     try:
@@ -135,8 +137,8 @@ def _decode_plainly(body: bytes, root: str) -> Any:
         raise Invalid([Problem("body", "is nested too deeply")]) from None
     except UnicodeDecodeError:
         raise Invalid([Problem("body", "must be UTF-8")]) from None
-    except msgspec.ValidationError as error:
-        raise Invalid([_unexpected(error, root)]) from None
+    except msgspec.ValidationError:
+        raise Invalid([_unexpected(first_error, root)]) from None
     except (ValueError, OverflowError) as error:
         if _has_lone_surrogate(body):
             raise Invalid([Problem("body", "must not contain lone surrogates")]) from None

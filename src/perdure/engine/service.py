@@ -26,6 +26,7 @@ from perdure.engine.loops.loop import Loop, run_forever
 from perdure.engine.loops.reap import ReapLoop
 from perdure.engine.loops.retention import RetentionLoop
 from perdure.engine.loops.start import StartLoop, StartSettings
+from perdure.engine.loops.sweep import SweepLoop
 from perdure.engine.loops.timeout import TimeoutLoop
 from perdure.engine.policies import policies_from
 from perdure.engine.wakeups import Wakeups
@@ -123,6 +124,7 @@ class Engine:
             settings.retention.chunk,
             settings.retention.interval_secs,
         )
+        self.sweep_loop = SweepLoop(store)
         self._loops: list[Loop] = [
             self.start_loop,
             self.deliver_loop,
@@ -130,6 +132,7 @@ class Engine:
             self.timeout_loop,
             self.reap_loop,
             self.retention_loop,
+            self.sweep_loop,
         ]
         self._running: list[asyncio.Task[None]] = []
 

@@ -37,13 +37,23 @@ RETURNING name
 -- name: resume_scope
 DELETE FROM pause WHERE scope = :scope AND name = :name RETURNING name
 
--- name: wrong_waits
-SELECT t.id, t.batch_id, t.kind, t.waits, t.attempt, (
-        SELECT count(*) FROM link JOIN task parent ON parent.id = link.parent_id
-        WHERE link.child_id = t.id AND NOT (
-            (link.condition = 'always' AND parent.status NOT IN {live})
-            OR (link.condition = 'on_success' AND parent.status = 'success')
-            OR (link.condition = 'on_failure' AND parent.status IN ('failure', 'canceled')))
-    ) AS counted
-FROM task t WHERE t.status = 'waiting' AND t.last_updated < :before AND t.id > :after
-ORDER BY t.id LIMIT :most
+-- name: sweep_page
+SELECT id, status FROM task WHERE id > :after ORDER BY id LIMIT :most
+
+-- name: recount_waits
+SELECT t.id, t.batch_id, t.kind, t.attempt, t.waits, count(link.parent_id) AS counted
+FROM {ids} JOIN task t ON t.id = input.id AND {guard(released, t)}
+LEFT JOIN (link JOIN task parent ON parent.id = link.parent_id) ON link.child_id = t.id AND NOT (
+    (link.condition = 'always' AND parent.status NOT IN {live})
+    OR (link.condition = 'on_success' AND parent.status = 'success')
+    OR (link.condition = 'on_failure' AND parent.status IN ('failure', 'canceled')))
+GROUP BY t.id, t.batch_id, t.kind, t.attempt, t.waits
+HAVING t.waits <> count(link.parent_id)
+
+-- name: correct_waits
+WITH input AS (SELECT id, waits FROM {rows(id uuid, waits int)})
+UPDATE task SET from_status = status, waits = input.waits, last_updated = :now, version = version + 1,
+    status = CASE WHEN input.waits = 0 THEN 'pending' ELSE status END
+FROM input
+WHERE task.id = input.id AND {guard(released)}
+RETURNING {moved}
