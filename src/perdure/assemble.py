@@ -34,6 +34,7 @@ def make_store(settings: Settings, instance: str, clock: Clock | None = None) ->
         instance,
         dead_ends=settings.engine.dead_end_cancel_enabled,
         cancel_on_timeout=settings.engine.cancel_on_timeout,
+        history_max_attempts=settings.engine.history_max_attempts,
     )
     url = settings.server.database_url
     if url.startswith(SQLITE_PREFIX):

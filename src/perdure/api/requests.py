@@ -94,7 +94,8 @@ def decode_tasks(body: bytes) -> BatchDraft:
         return BatchDraft(_decoder(list[TaskDraft]).decode(body))
     except _UNREADABLE as error:
         tasks = _decode_plainly(body, "tasks", error)
-        raise Invalid(find_batch_problems({"tasks": tasks}) or [_unexpected(error, "tasks")]) from error
+        problems = find_batch_problems({"tasks": tasks})
+        raise Invalid(problems or [_unexpected(error, "tasks")]) from error
 
 
 def decode_batch(body: bytes) -> BatchDraft:
@@ -103,7 +104,8 @@ def decode_batch(body: bytes) -> BatchDraft:
         draft: BatchDraft = _decoder(BatchDraft).decode(body)
         return draft
     except _UNREADABLE as error:
-        raise Invalid(find_batch_problems(_decode_plainly(body, "", error)) or [_unexpected(error, "")]) from error
+        problems = find_batch_problems(_decode_plainly(body, "", error))
+        raise Invalid(problems or [_unexpected(error, "")]) from error
 
 
 def decode(body: bytes, shape: type[Draft]) -> Draft:
@@ -112,7 +114,8 @@ def decode(body: bytes, shape: type[Draft]) -> Draft:
         draft: Draft = _decoder(cast(Hashable, shape)).decode(body)
         return draft
     except _UNREADABLE as error:
-        raise Invalid(find_type_problems(_decode_plainly(body, "", error), shape) or [_unexpected(error, "")]) from error
+        problems = find_type_problems(_decode_plainly(body, "", error), shape)
+        raise Invalid(problems or [_unexpected(error, "")]) from error
 
 
 def decode_json(text: str) -> Any:

@@ -99,6 +99,17 @@ class ReportDraft:
 
 
 @dataclass(slots=True)
+class RevisionDraft:
+    """The body of `POST /task/{id}/retry`: what changes before the task is tried again."""
+
+    payload: Any = None
+    metadata: dict[str, Any] | None = None
+    timeout: int | None = None
+    on_start: ActionDraft | None = None
+    retry: dict[str, Any] | str | None = None
+
+
+@dataclass(slots=True)
 class CountDraft:
     """The body of `PUT /task/{id}`."""
 

@@ -10,7 +10,7 @@ from random import Random
 
 from perdure.domain.delays import Spread, deadline_of, moment_after, own_spread, server_spread
 from perdure.domain.model import ErrorClass, Failure, FailureTrigger
-from perdure.domain.policy import RetryLimits, RetryPolicy, Strategy
+from perdure.domain.policy import OnExhausted, RetryLimits, RetryPolicy, Strategy
 
 
 class DelaySource(StrEnum):
@@ -68,6 +68,8 @@ class Fail:
     """Do not try again."""
 
     reason: FailReason
+    parked: bool = False
+    """The task is not over: it waits for a human (`on_exhausted: pause`)."""
 
 
 def decide(
@@ -86,7 +88,7 @@ def decide(
         return Fail(refusal)
     spread, source, charged = _choose_wait(policy, history, failure, limits)
     if charged and history.retry_count >= policy.max_retries:
-        return Fail(FailReason.EXHAUSTED)
+        return Fail(FailReason.EXHAUSTED, parked=policy.on_exhausted is OnExhausted.PAUSE)
     delay_secs = spread.draw(rng)
     at = moment_after(now, delay_secs)
     deadline = deadline_of(policy, history.created_at)

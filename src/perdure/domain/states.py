@@ -66,6 +66,7 @@ class Event(StrEnum):
     RETRY_DUE = "retry due"
     CANCELED = "cancel, stop batch or dead end"
     RETRIED_BY_HAND = "manual retry"
+    RESTORED = "manual retry of what it waits for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ TRANSITIONS: tuple[Transition, ...] = (
         frozenset({Status.FAILURE, Status.CANCELED, Status.RETRY_PENDING}),
         Status.PENDING,
     ),
+    *_moves(Event.RESTORED, frozenset({Status.FAILURE, Status.CANCELED}), Status.WAITING),
 )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from perdure.clock import Clock
 from perdure.domain.checks import METADATA_BYTES, PAYLOAD_BYTES, check_report, clip, parse_rules
 from perdure.domain.classify import failure_from_report
-from perdure.domain.drafts import BatchDraft, ReportDraft, RulesDraft
+from perdure.domain.drafts import BatchDraft, ReportDraft, RevisionDraft, RulesDraft
 from perdure.domain.errors import Invalid, PerdureError, Problem, StillProcessing
 from perdure.domain.model import Failure, Task
 from perdure.domain.policy import RetryLimits, RetryPolicy
@@ -19,6 +20,7 @@ from perdure.domain.rules import Rule
 from perdure.domain.states import Status
 from perdure.engine.counters import Counters
 from perdure.engine.intake import Intake, encode_json
+from perdure.engine.revision import revise
 from perdure.engine.writer import Writer
 from perdure.store.changes import Row
 from perdure.store.interface import Session
@@ -26,6 +28,7 @@ from perdure.store.records import task_from
 from perdure.store.verbs import change, end
 from perdure.store.verbs.fail import Decide
 from perdure.store.verbs.report import Edit, Report, apply_reports
+from perdure.store.verbs.retry import RetryTask, retry_batch, retry_tasks
 from perdure.store.verbs.submit import SubmissionKey, Submit, Submitted, submit
 
 CANCELED_REASON = "Canceled by request"
@@ -64,6 +67,7 @@ class Commands:
     ) -> None:
         self._writer = writer
         self._intake = intake
+        self._policies = intake.policies
         self._counters = counters
         self._clock = clock
         self._decide = decide
@@ -123,6 +127,15 @@ class Commands:
 
     async def resume(self, task_id: str) -> Task:
         return task_from(await self._writer.do(change.resume, task_id))
+
+    async def retry(self, task_id: str, revision: RevisionDraft | None = None) -> Task:
+        """Try a task again now: drop its wait, or give it a new attempt with a fresh budget and restore its wake."""
+        revised = None if revision is None else partial(revise, draft=revision, policies=self._policies)
+        return task_from(await self._writer.do(retry_tasks, RetryTask(task_id, revised)))
+
+    async def retry_batch(self, batch_id: str) -> int:
+        """Retry everything that failed in a batch, in place; how many tasks live again."""
+        return await self._writer.do(retry_batch, batch_id)
 
     async def count(self, task_id: str, new_success: int, new_failures: int) -> None:
         """Add to a task's counters soon: the high-rate path. Raises NotFound for an unknown task."""

@@ -55,7 +55,7 @@ class Intake:
 
     def __init__(self, new_id: Callable[[], str], policies: Policies) -> None:
         self._new_id = new_id
-        self._policies = policies
+        self.policies = policies
 
     def prepare(self, draft: BatchDraft, now: datetime) -> Submission:
         """The rows of a batch; raises Invalid."""
@@ -64,13 +64,13 @@ class Intake:
             raise Invalid(problems)
         namespace = (draft.namespace or "").strip() or DEFAULT_NAMESPACE
         context = encode_json(problems, "context", draft.context, PAYLOAD_BYTES)
-        policy = self._policy(problems, "retry", draft.retry)
+        policy = read_policy(problems, "retry", draft.retry, self.policies)
         batch = Batch(
             id=self._new_id(),
             name=draft.name,
             namespace=namespace,
             context=context,
-            retry_policy=_policy_json(policy),
+            retry_policy=policy,
             definition=_encode(draft.tasks).decode() if policy else None,
             retry_of=None,
             attempt=0,
@@ -88,9 +88,10 @@ class Intake:
         rules = parse_rules([], path, draft.rules, metadata, draft.expected_count) if draft.rules else []
         executor = Executor.WORKER if draft.on_start is None else Executor.WEBHOOK
         run_at = start_moment(problems, path, draft, now)
-        policy = self._policy(problems, f"{path}.retry", draft.retry)
         if draft.retry is None:
-            policy = self._policies.default_for(draft.kind, batch.namespace)
+            policy = _policy_json(self.policies.default_for(draft.kind, batch.namespace))
+        else:
+            policy = read_policy(problems, f"{path}.retry", draft.retry, self.policies)
         return Task(
             id=self._new_id(),
             batch_id=batch.id,
@@ -118,7 +119,7 @@ class Intake:
             success=0,
             failures=0,
             dead_end_barrier=bool(draft.dead_end_barrier),
-            retry_policy=_policy_json(policy),
+            retry_policy=policy,
             attempt=0,
             retry_count=0,
             next_retry_at=None,
@@ -133,12 +134,16 @@ class Intake:
             locked_by=None,
         )
 
-    def _policy(self, problems: list[Problem], path: str, value: Mapping[str, Any] | str | None) -> RetryPolicy | None:
-        if value is None:
-            return None
-        policy, found = parse_policy(value, path, self._policies.limits, self._policies.named)
-        problems.extend(found)
-        return policy
+
+def read_policy(
+    problems: list[Problem], path: str, value: Mapping[str, Any] | str | None, policies: Policies
+) -> str | None:
+    """A policy as it is stored, defaults filled in; what is wrong with it becomes problems."""
+    if value is None:
+        return None
+    policy, found = parse_policy(value, path, policies.limits, policies.named)
+    problems.extend(found)
+    return _policy_json(policy)
 
 
 def _policy_json(policy: RetryPolicy | None) -> str | None:
@@ -171,18 +176,18 @@ def _actions(problems: list[Problem], path: str, draft: TaskDraft) -> str:
     """The task's webhooks as they are stored and shown."""
     found = []
     if draft.on_start is not None:
-        found.append(_action(problems, f"{path}.on_start", draft.on_start, "Start", None))
+        found.append(check_action(problems, f"{path}.on_start", draft.on_start, "Start", None))
     for name, trigger, condition in (
         ("on_success", "End", "Success"),
         ("on_failure", "End", "Failure"),
         ("on_cancel", "Cancel", None),
     ):
         for index, action in enumerate(getattr(draft, name) or ()):
-            found.append(_action(problems, f"{path}.{name}[{index}]", action, trigger, condition))
+            found.append(check_action(problems, f"{path}.{name}[{index}]", action, trigger, condition))
     return _encode(found).decode() if found else "[]"
 
 
-def _action(
+def check_action(
     problems: list[Problem], path: str, draft: ActionDraft, trigger: str, condition: str | None
 ) -> dict[str, Any]:
     params = check_webhook(problems, path, draft)

@@ -7,7 +7,7 @@ import logging
 from enum import StrEnum
 
 from perdure.domain.errors import Unavailable
-from perdure.domain.states import ACTIVE, Status
+from perdure.domain.states import ACTIVE, PAUSED, Status
 from perdure.store.changes import Changes
 from perdure.store.interface import Store
 
@@ -54,6 +54,8 @@ class Wakeups:
             if moved.target is Status.PENDING or moved.source in ACTIVE:
                 topics.add(Topic.START)
                 break
+        if any(switched.shown_before == PAUSED for switched in changes.switched):
+            topics.update((Topic.START, Topic.DUE))
         if changes.deliveries:
             topics.add(Topic.DELIVER)
         if changes.due_at is not None:

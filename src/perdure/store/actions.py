@@ -48,3 +48,9 @@ def with_cancel_action(actions: str, params: str) -> str:
     """The actions with one more to call when the task is canceled."""
     added = StoredAction("Webhook", "Cancel", None, msgspec.Raw(params))
     return msgspec.json.encode([*_decode(actions), added]).decode()
+
+
+def replace_start_action(actions: str, start: bytes) -> str:
+    """The actions with another on_start, given as JSON."""
+    others = [action for action in _decode(actions) if action.trigger != "Start"]
+    return msgspec.json.encode([msgspec.Raw(start), *others]).decode()

@@ -23,6 +23,7 @@ class StoreOptions:
     instance: str
     dead_ends: bool = True
     cancel_on_timeout: bool = True
+    history_max_attempts: int = 100
 
 
 class Session(ABC):

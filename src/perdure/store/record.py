@@ -38,6 +38,9 @@ async def record_changes(session: Session) -> None:
     if changes.attempts:
         rows = [_attempt_row(session, attempt) for attempt in changes.attempts]
         await session.insert("task_attempt", _ATTEMPT_COLUMNS, rows)
+        kept = session.options.history_max_attempts
+        long = [(one.task_id, one.attempt - kept + 1) for one in changes.attempts if one.attempt >= kept]
+        await session.fetch("trim_attempts", long)
     if changes.deliveries:
         queued = await session.fetch("queue_deliveries", [_delivery_row(item) for item in changes.deliveries])
         changes.count("idempotent_conflicts", by=len(changes.deliveries) - len(queued))

@@ -43,10 +43,7 @@ SELECT id, status FROM task WHERE id > :after ORDER BY id LIMIT :most
 -- name: recount_waits
 SELECT t.id, t.batch_id, t.kind, t.attempt, t.waits, count(link.parent_id) AS counted
 FROM {ids} JOIN task t ON t.id = input.id AND {guard(released, t)}
-LEFT JOIN (link JOIN task parent ON parent.id = link.parent_id) ON link.child_id = t.id AND NOT (
-    (link.condition = 'always' AND parent.status NOT IN {live})
-    OR (link.condition = 'on_success' AND parent.status = 'success')
-    OR (link.condition = 'on_failure' AND parent.status IN ('failure', 'canceled')))
+LEFT JOIN (link JOIN task parent ON parent.id = link.parent_id) ON link.child_id = t.id AND {guard(live, parent)}
 GROUP BY t.id, t.batch_id, t.kind, t.attempt, t.waits
 HAVING t.waits <> count(link.parent_id)
 

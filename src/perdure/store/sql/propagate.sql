@@ -60,8 +60,8 @@ WHERE task.id = freed.id AND {guard(released)}
 RETURNING task.id, task.batch_id, task.kind, task.status, task.attempt
 
 -- name: dead_ends
-WITH RECURSIVE climb(id) AS (
-    SELECT parent.id FROM {ids}
+WITH RECURSIVE climb(id, via) AS (
+    SELECT parent.id, finished.id FROM {ids}
     JOIN task finished ON finished.id = input.id AND NOT finished.dead_end_barrier
     JOIN link ON link.child_id = finished.id AND link.condition IN ('on_success', 'always')
     JOIN task parent ON parent.id = link.parent_id AND {guard(canceled, parent)}
@@ -69,7 +69,7 @@ WITH RECURSIVE climb(id) AS (
         SELECT 1 FROM link other JOIN task child ON child.id = other.child_id AND {guard(live, child)}
         WHERE other.parent_id = parent.id AND other.condition IN ('on_success', 'always'))
     UNION
-    SELECT parent.id FROM climb
+    SELECT parent.id, finished.id FROM climb
     JOIN task finished ON finished.id = climb.id AND NOT finished.dead_end_barrier
     JOIN link ON link.child_id = finished.id AND link.condition IN ('on_success', 'always')
     JOIN task parent ON parent.id = link.parent_id AND {guard(canceled, parent)}
@@ -77,4 +77,4 @@ WITH RECURSIVE climb(id) AS (
         SELECT 1 FROM link other JOIN task child ON child.id = other.child_id AND {guard(live, child)}
         WHERE other.parent_id = parent.id AND other.condition IN ('on_success', 'always') AND child.id <> finished.id)
 )
-SELECT id FROM climb
+SELECT id, via FROM climb

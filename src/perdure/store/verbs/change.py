@@ -14,6 +14,7 @@ from perdure.domain.states import PAUSED, Status
 from perdure.store.changes import Row, Switched
 from perdure.store.interface import Session
 from perdure.store.verbs.end import already_ended, finish
+from perdure.store.verbs.retry import unpark
 
 STOPPED_REASON = "Batch stopped"
 
@@ -23,7 +24,11 @@ async def pause(session: Session, ids: Sequence[str]) -> list[Row | PerdureError
 
 
 async def resume(session: Session, ids: Sequence[str]) -> list[Row | PerdureError]:
-    return await _switch(session, ids, "resume", "is not paused")
+    """Let tasks go on where they were; a parked one starts anew."""
+    await session.fetch("lock_batches", [(id,) for id in ids])
+    unparked = await unpark(session, ids)
+    others = iter(await _switch(session, [id for id in ids if id not in unparked], "resume", "is not paused"))
+    return [unparked[id] if id in unparked else next(others) for id in ids]
 
 
 async def _switch(session: Session, ids: Sequence[str], statement: str, refused: str) -> list[Row | PerdureError]:

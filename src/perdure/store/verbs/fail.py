@@ -51,12 +51,15 @@ async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure
     """Decide for each locked, active task and carry it out; returns the rows as they are afterwards."""
     retries: list[tuple[Row, Failure, Retry]] = []
     endings: list[tuple[Row, Failure]] = []
+    parkings: list[tuple[Row, Failure]] = []
     for row, failure in failing:
         decision = decide(row, failure)
         if isinstance(decision, Retry):
             retries.append((row, failure, decision))
         else:
-            endings.append((row, failure))
+            if decision.reason is FailReason.RETRY_DEADLINE:
+                failure = replace(failure, message=f"{failure.message} ({decision.reason})")
+            (parkings if decision.parked else endings).append((row, failure))
             if decision.reason is FailReason.EXHAUSTED:
                 session.changes.count("retry_exhausted")
         if failure.trigger is FailureTrigger.TIMEOUT:
@@ -69,7 +72,20 @@ async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure
     )
     await finish(session, ended, {row["id"]: failure for row, failure in endings})
     scheduled = await _schedule(session, retries)
-    return {row["id"]: row for row in [*ended, *scheduled]}
+    parked = await _park(session, parkings)
+    return {row["id"]: row for row in [*ended, *scheduled, *parked]}
+
+
+async def _park(session: Session, parkings: Sequence[tuple[Row, Failure]]) -> list[Row]:
+    """Set tasks aside for a human: nothing propagates, nothing is sent."""
+    parked = await session.fetch(
+        "park", [(row["id"], row["attempt"], failure.message, failure.error_class) for row, failure in parkings]
+    )
+    for row, failure in parkings:
+        session.changes.attempts.append(attempt_of(row, row["attempt"], "failure", failure))
+        moved = (row["id"], row["batch_id"], row["kind"], Status(row["status"]), Status.RETRY_PENDING, row["attempt"])
+        session.changes.moved.append(Moved(*moved, f"parked, retries exhausted: {failure.message}"))
+    return parked
 
 
 async def _schedule(session: Session, retries: Sequence[tuple[Row, Failure, Retry]]) -> list[Row]:

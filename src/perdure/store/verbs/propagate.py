@@ -63,7 +63,7 @@ async def _cancel_dead_ends(session: Session, ended: Sequence[Row]) -> list[Row]
     if not session.options.dead_ends:
         return []
     found = await session.fetch("dead_ends", [(row["id"],) for row in ended])
-    cause = ended[0]["id"] if ended else None
-    rows = await session.fetch("cancel", [(row["id"], DEAD_END_REASON, cause) for row in found])
+    pointless = {row["id"]: (row["id"], DEAD_END_REASON, row["via"]) for row in found}
+    rows = await session.fetch("cancel", list(pointless.values()))
     session.changes.count("canceled_dead_end", by=len(rows))
     return rows

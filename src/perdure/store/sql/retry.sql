@@ -1,0 +1,66 @@
+-- name: park
+WITH input AS (SELECT id, attempt, reason, error_class
+    FROM {rows(id uuid, attempt int, reason text, error_class text)})
+UPDATE task SET from_status = status, status = 'retry_pending', paused = TRUE, parked = TRUE, next_retry_at = NULL,
+    failure_reason = input.reason, error_class = input.error_class, last_updated = :now, locked_by = NULL,
+    lease_until = NULL, times_out_at = NULL, version = version + 1
+FROM input
+WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(retry_scheduled)}
+RETURNING {moved}
+
+-- name: drop_wait
+WITH input AS (SELECT id FROM {ids})
+UPDATE task SET from_status = status, status = 'pending', started_at = NULL, ended_at = NULL, failure_reason = NULL,
+    next_retry_at = NULL, paused = FALSE, last_updated = :now, version = version + 1
+FROM input
+WHERE task.id = input.id AND {guard(retry_due)} AND NOT task.parked
+RETURNING {moved}
+
+-- name: ended_in_wake
+WITH RECURSIVE wake(id) AS (
+    SELECT id FROM {ids}
+    UNION
+    SELECT task.id FROM wake
+    JOIN (SELECT parent_id AS near, child_id AS id FROM link UNION ALL SELECT child_id, parent_id FROM link) AS neighbour
+        ON neighbour.near = wake.id
+    JOIN task ON task.id = neighbour.id AND task.ended_by = wake.id
+)
+SELECT task.id, task.status, task.ended_by FROM wake JOIN task ON task.id = wake.id
+
+-- name: parents_of
+SELECT link.child_id, link.parent_id, link.condition, parent.status
+FROM {ids} JOIN link ON link.child_id = input.id JOIN task parent ON parent.id = link.parent_id
+
+-- name: restore
+WITH input AS (SELECT id, waits FROM {rows(id uuid, waits int)})
+UPDATE task SET from_status = status, status = CASE WHEN input.waits = 0 THEN 'pending' ELSE 'waiting' END,
+    waits = input.waits, attempt = attempt + 1, retry_count = 0, free_waits = 0, worker_losses = 0,
+    last_delay_secs = NULL, next_retry_at = NULL, started_at = NULL, ended_at = NULL, failure_reason = NULL,
+    error_class = NULL, result = NULL, ended_by = NULL, locked_by = NULL, lease_until = NULL, times_out_at = NULL,
+    paused = FALSE, parked = FALSE, delayed = FALSE, last_updated = :now, version = version + 1
+FROM input
+WHERE task.id = input.id AND {guard(retried_by_hand)}
+RETURNING {moved}
+
+-- name: waiting_children
+SELECT DISTINCT task.id FROM {ids} JOIN link ON link.parent_id = input.id
+JOIN task ON task.id = link.child_id AND {guard(released)}
+
+-- name: revise
+WITH input AS (SELECT id, payload, metadata, timeout, actions, retry_policy, lane FROM
+    {rows(id uuid, payload jsonb, metadata jsonb, timeout int, actions jsonb, retry_policy jsonb, lane bigint)})
+UPDATE task SET payload = input.payload, metadata = input.metadata, timeout = input.timeout, actions = input.actions,
+    retry_policy = input.retry_policy, lane = input.lane
+FROM input
+WHERE task.id = input.id AND {guard(retried_by_hand)}
+
+-- name: batch_failures
+SELECT task.id FROM task
+WHERE task.batch_id = :batch_id AND ((task.status = 'failure' AND task.ended_by IS NULL) OR task.parked)
+ORDER BY task.id
+
+-- name: trim_attempts
+DELETE FROM task_attempt WHERE (task_id, attempt) IN (
+    SELECT a.task_id, a.attempt FROM {rows(task_id uuid, newest_dropped int)}
+    JOIN task_attempt a ON a.task_id = input.task_id AND a.attempt > 0 AND a.attempt <= input.newest_dropped
+)

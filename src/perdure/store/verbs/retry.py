@@ -1,0 +1,137 @@
+"""Retrying by hand: a task, what ended in its wake, or everything that failed in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from perdure.domain.errors import Conflict, Invalid, NotFound, PerdureError, Problem, shown_label
+from perdure.domain.model import Condition
+from perdure.domain.states import LIVE, Event, Status, sources
+from perdure.store.changes import Moved, Row
+from perdure.store.interface import Session
+
+RETRIED_REASON = "retried by hand"
+
+Revision = Callable[[Row], tuple[tuple[object, ...], list[Problem]]]
+"""The new payload, metadata, timeout, actions, policy and lane of a task, or what is wrong with them."""
+
+_MET = {
+    Condition.ON_SUCCESS: frozenset({Status.SUCCESS}),
+    Condition.ON_FAILURE: frozenset({Status.FAILURE, Status.CANCELED}),
+    Condition.ALWAYS: frozenset(Status) - LIVE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RetryTask:
+    task_id: str
+    revise: Revision | None = None
+
+
+async def retry_tasks(session: Session, items: Sequence[RetryTask]) -> list[Row | PerdureError]:
+    """Try tasks again now, each with its wake; the rows are the tasks as they are afterwards."""
+    return [await _retry_one(session, item) for item in items]
+
+
+async def _retry_one(session: Session, item: RetryTask) -> Row | PerdureError:
+    target = [(item.task_id,)]
+    await session.fetch("lock_batches", target)
+    rows = await session.fetch("lock_tasks", target)
+    if not rows:
+        return NotFound("task", item.task_id)
+    row = rows[0]
+    if row["status"] not in sources(Event.RETRIED_BY_HAND):
+        label = shown_label(Status(row["status"]), row["paused"])
+        return Conflict(
+            f"The task is {label}; only a failed, canceled, parked or retrying task can be retried.",
+            label,
+            row["attempt"],
+        )
+    if item.revise is not None:
+        revised, problems = item.revise(row)
+        if problems:
+            return Invalid(problems)
+        await session.fetch("revise", [(item.task_id, *revised)])
+    if row["status"] == Status.RETRY_PENDING and not row["parked"]:
+        _tell(session, await session.fetch("drop_wait", target))
+    else:
+        await restore(session, [item.task_id])
+    return (await session.fetch("lock_tasks", target))[0]
+
+
+async def retry_batch(session: Session, batch_ids: Sequence[str]) -> list[int | PerdureError]:
+    """Retry everything that failed in batches, in place; how many tasks are live again."""
+    results: list[int | PerdureError] = []
+    for batch_id in batch_ids:
+        if await session.fetch("lock_batch", batch_id=batch_id):
+            failed = await session.fetch("batch_failures", batch_id=batch_id)
+            results.append(await restore(session, [row["id"] for row in failed]))
+        else:
+            results.append(NotFound("batch", batch_id))
+    return results
+
+
+async def unpark(session: Session, ids: Sequence[str]) -> dict[str, Row]:
+    """Give parked tasks among `ids` a new attempt with a fresh budget; the rows are what became of them."""
+    found = await session.fetch("lock_tasks", [(id,) for id in sorted(set(ids))])
+    parked = [(row["id"],) for row in found if row["parked"]]
+    if not parked:
+        return {}
+    await restore(session, [id for (id,) in parked])
+    return {row["id"]: row for row in await session.fetch("lock_tasks", parked)}
+
+
+async def restore(session: Session, targets: Sequence[str]) -> int:
+    """Give tasks a new attempt with a fresh budget, and put back what ended only because of them."""
+    wake = await session.fetch("ended_in_wake", [(id,) for id in targets])
+    causes = {row["id"]: row["ended_by"] for row in wake if row["status"] in sources(Event.RETRIED_BY_HAND)}
+    parents: dict[str, list[Row]] = {}
+    for row in await session.fetch("parents_of", [(id,) for id in causes]):
+        parents.setdefault(row["child_id"], []).append(row)
+    restored = _restorable(frozenset(targets), causes, parents)
+    waits = [(id, _waits(parents.get(id, ()), restored)) for id in sorted(restored)]
+    rows = await session.fetch("restore", waits)
+    _tell(session, rows)
+    await _recount_children(session, [row["id"] for row in rows])
+    return len(rows)
+
+
+def _restorable(targets: frozenset[str], causes: dict[str, str | None], parents: dict[str, list[Row]]) -> set[str]:
+    """The targets, and those whose end has no cause left once all of these live again."""
+    restored = set(causes)
+    while True:
+        stuck = {
+            id
+            for id in restored - targets
+            if causes[id] not in restored or any(_forbids(link, restored) for link in parents.get(id, ()))
+        }
+        if not stuck:
+            return restored
+        restored -= stuck
+
+
+def _forbids(link: Row, restored: set[str]) -> bool:
+    """Whether a parent that stays over keeps its child from ever starting."""
+    over = link["parent_id"] not in restored and not Status(link["status"]).is_live
+    return over and link["status"] not in _MET[Condition(link["condition"])]
+
+
+def _waits(links: Iterable[Row], restored: set[str]) -> int:
+    """How many parents a restored task waits for: those that live, or live again."""
+    return sum(1 for link in links if link["parent_id"] in restored or Status(link["status"]).is_live)
+
+
+async def _recount_children(session: Session, ids: Sequence[str]) -> None:
+    """Children that still wait have more to wait for again."""
+    children = await session.fetch("waiting_children", [(id,) for id in ids])
+    wrong = await session.fetch("recount_waits", [(row["id"],) for row in children])
+    await session.fetch("correct_waits", [(row["id"], row["counted"]) for row in wrong])
+
+
+def _tell(session: Session, rows: Iterable[Row]) -> None:
+    for row in rows:
+        source, target = Status(row["from_status"]), Status(row["status"])
+        session.changes.moved.append(
+            Moved(row["id"], row["batch_id"], row["kind"], source, target, row["attempt"], RETRIED_REASON)
+        )
