@@ -14,7 +14,7 @@ from perdure.domain.errors import PerdureError
 from perdure.domain.model import Executor, Failure, Task
 from perdure.domain.policy import RetryLimits
 from perdure.domain.states import Status
-from perdure.engine.commands import decision_maker
+from perdure.engine.decisions import decision_maker
 from perdure.engine.intake import Intake, Policies
 from perdure.store.changes import Changes, Row
 from perdure.store.interface import Session, StoreOptions

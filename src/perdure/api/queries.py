@@ -10,7 +10,7 @@ from starlette.requests import Request
 from perdure.api.requests import decode_json, normalize_uuid
 from perdure.domain.checks import METADATA_BYTES
 from perdure.domain.errors import Invalid, Problem
-from perdure.domain.states import LABELS, VALUES
+from perdure.domain.states import LABELS, SHOWN, VALUES
 from perdure.engine.intake import encode_json
 from perdure.store.listings import Page
 
@@ -107,7 +107,9 @@ class Query:
                 if value is not None:
                     found[value] = None
                 elif word:
-                    self._refuse(name, f"must be one of {', '.join(VALUES)}, is {word[:40]!r}")
+                    self._refuse(
+                        name, f"must be one of {', '.join(LABELS[value] for value in SHOWN)}, is {word[:40]!r}"
+                    )
         return tuple(found)
 
     def metadata(self, name: str) -> str | None:

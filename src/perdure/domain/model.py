@@ -125,6 +125,10 @@ class Batch:
     retry_of: str | None
     attempt: int
     created_at: datetime
+    retry_state: str | None = None
+    """Of the first batch of a chain of executions, if it has a policy; see store/verbs/executions.py."""
+    execution_id: str | None = None
+    """The batch that runs now for this one: itself, or its latest repetition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -13,9 +12,7 @@ from perdure.domain.checks import METADATA_BYTES, PAYLOAD_BYTES, check_report, c
 from perdure.domain.classify import failure_from_report
 from perdure.domain.drafts import BatchDraft, ReportDraft, RevisionDraft, RulesDraft
 from perdure.domain.errors import Invalid, PerdureError, Problem, StillProcessing
-from perdure.domain.model import Failure, Task
-from perdure.domain.policy import RetryLimits, RetryPolicy
-from perdure.domain.retry import Fail, History, Retry, decide
+from perdure.domain.model import Task
 from perdure.domain.rules import Rule
 from perdure.domain.states import Status
 from perdure.engine.counters import Counters
@@ -32,25 +29,6 @@ from perdure.store.verbs.retry import RetryTask, retry_batch, retry_tasks
 from perdure.store.verbs.submit import SubmissionKey, Submit, Submitted, submit
 
 CANCELED_REASON = "Canceled by request"
-
-
-def decision_maker(limits: RetryLimits, clock: Clock, rng: random.Random) -> Decide:
-    """The one retry decision, applied to the row of a failing task."""
-
-    def decide_row(row: Row, failure: Failure) -> Retry | Fail:
-        policy = row["retry_policy"]
-        history = History(
-            attempt=row["attempt"],
-            retry_count=row["retry_count"],
-            free_waits=row["free_waits"],
-            worker_losses=row["worker_losses"],
-            created_at=row["created_at"],
-            previous_delay_secs=row["last_delay_secs"],
-        )
-        known = RetryPolicy.from_json(msgspec.json.decode(policy)) if policy else None
-        return decide(known, history, failure, clock.now(), rng, limits)
-
-    return decide_row
 
 
 class Commands:

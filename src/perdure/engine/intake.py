@@ -28,6 +28,7 @@ from perdure.domain.policy import RetryLimits, RetryPolicy
 from perdure.domain.policy_parsing import parse_policy
 from perdure.domain.rules import lane_of
 from perdure.domain.states import VALUES, Status
+from perdure.store.changes import Row
 from perdure.webhooks.guard import check_headers, check_url
 
 VERBS = {verb.lower(): verb for verb in ("Get", "Post", "Put", "Patch", "Delete")}
@@ -35,6 +36,7 @@ LONGEST_WEBHOOK_SECS = 60.0
 BODY_BYTES = PAYLOAD_BYTES
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _encode = msgspec.json.Encoder().encode
+_decode_tasks = msgspec.json.Decoder(list[TaskDraft]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,9 @@ class Intake:
         namespace = (draft.namespace or "").strip() or DEFAULT_NAMESPACE
         context = encode_json(problems, "context", draft.context, PAYLOAD_BYTES)
         policy = read_policy(problems, "retry", draft.retry, self.policies)
+        batch_id = self._new_id()
         batch = Batch(
-            id=self._new_id(),
+            id=batch_id,
             name=draft.name,
             namespace=namespace,
             context=context,
@@ -75,11 +78,22 @@ class Intake:
             retry_of=None,
             attempt=0,
             created_at=now,
+            retry_state="open" if policy else None,
+            execution_id=batch_id if policy else None,
         )
         tasks = [self._task(problems, position, task, batch, now) for position, task in enumerate(draft.tasks)]
         if problems:
             raise Invalid(problems)
         return _wire(batch, tasks, draft.tasks)
+
+    def repeat(self, row: Row, now: datetime) -> Submission:
+        """Another execution of a batch: its saved definition and context, the next attempt number."""
+        submission = self.prepare(BatchDraft(_decode_tasks(row["definition"]), row["name"], row["namespace"]), now)
+        submission.twins = {}
+        submission.batch.context = row["context"]
+        submission.batch.retry_of = row["id"]
+        submission.batch.attempt = row["retry_count"] + 1
+        return submission
 
     def _task(self, problems: list[Problem], position: int, draft: TaskDraft, batch: Batch, now: datetime) -> Task:
         path = f"tasks[{position}]"

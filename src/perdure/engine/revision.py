@@ -34,8 +34,8 @@ def _metadata(problems: list[Problem], row: Row, draft: RevisionDraft) -> tuple[
         return row["metadata"], row["lane"]
     rules = [Rule.from_json(rule) for rule in msgspec.json.decode(row["rules"])]
     needed = {name for rule in rules for name in rule.matcher.fields}
-    for name in sorted(needed - set(draft.metadata)):
-        problems.append(Problem("metadata", f"a rule of the task needs the field {name!r}"))
+    missing = sorted(needed - set(draft.metadata))
+    problems.extend(Problem("metadata", f"a rule of the task needs the field {name!r}") for name in missing)
     metadata = encode_json(problems, "metadata", draft.metadata, METADATA_BYTES)
     return metadata, lane_of(row["executor"], row["namespace"], row["kind"], rules, draft.metadata)
 

@@ -15,13 +15,15 @@ from perdure.clock import Clock
 from perdure.config import Settings
 from perdure.domain.errors import Unavailable
 from perdure.engine.calls import Calls
-from perdure.engine.commands import Commands, decision_maker
+from perdure.engine.commands import Commands
 from perdure.engine.counters import Counters
+from perdure.engine.decisions import batch_decision_maker, decision_maker
 from perdure.engine.flights import SendListener
 from perdure.engine.intake import Intake
 from perdure.engine.loops.clock import ClockLoop
 from perdure.engine.loops.deliver import DeliverLoop, DeliverSettings
 from perdure.engine.loops.due import DueLoop
+from perdure.engine.loops.executions import ExecutionLoop
 from perdure.engine.loops.loop import Loop, run_forever
 from perdure.engine.loops.reap import ReapLoop
 from perdure.engine.loops.retention import RetentionLoop
@@ -60,6 +62,7 @@ class Engine:
         rng = rng or Random()
         policies = policies_from(settings)
         decide = decision_maker(policies.limits, clock, rng)
+        intake = Intake(new_id, policies)
         calls = Calls(host_url, settings.webhooks.timeout_secs)
         self.store = store
         self.clock = clock
@@ -67,9 +70,7 @@ class Engine:
         self.writer = Writer(store, settings.engine.writer_group_limit)
         self.wakeups = Wakeups(store)
         self.counters = Counters(store, settings.engine.counter_flush_ms / 1000)
-        self.commands = Commands(
-            self.writer, Intake(new_id, policies), self.counters, clock, decide, settings.classification
-        )
+        self.commands = Commands(self.writer, intake, self.counters, clock, decide, settings.classification)
         self._listener = listener
 
         deliveries = max(1, settings.webhooks.concurrency // 4)
@@ -125,6 +126,9 @@ class Engine:
             settings.retention.interval_secs,
         )
         self.sweep_loop = SweepLoop(store)
+        self.execution_loop = ExecutionLoop(
+            store, intake, clock, batch_decision_maker(policies.limits, clock, rng), poll_secs
+        )
         self._loops: list[Loop] = [
             self.start_loop,
             self.deliver_loop,
@@ -133,6 +137,7 @@ class Engine:
             self.reap_loop,
             self.retention_loop,
             self.sweep_loop,
+            self.execution_loop,
         ]
         self._running: list[asyncio.Task[None]] = []
 

@@ -82,7 +82,8 @@ class DeliverLoop(Loop):
         return bool(rows)
 
     async def next_moment(self) -> datetime | None:
-        return await self._store.read(next_delivery)
+        # With no place free, a landing wakes the loop; looking earlier would be in vain.
+        return await self._store.read(next_delivery) if self.flights.free > 0 else None
 
     async def drain(self) -> None:
         await self.flights.drain()

@@ -14,6 +14,8 @@ from perdure.engine.wakeups import Topic, Wakeups
 
 log = logging.getLogger("perdure.engine")
 
+SHORTEST_PAUSE_SECS = 0.005
+
 LoopListener = Callable[[str, float], None]
 
 
@@ -75,7 +77,8 @@ async def run_forever(loop: Loop, wakeups: Wakeups, clock: Clock, observe: LoopL
 def _until(moment: datetime | None, clock: Clock, longest: float) -> float:
     if moment is None:
         return longest
-    return min(longest, max(0.0, (moment - clock.now()).total_seconds()))
+    # What is due already and was not done is somebody else's right now: no reason to spin.
+    return min(longest, max(SHORTEST_PAUSE_SECS, (moment - clock.now()).total_seconds()))
 
 
 async def _wait(wakeups: Wakeups, topic: Topic, seconds: float) -> None:

@@ -7,10 +7,19 @@ CREATE TABLE batch (
     definition    jsonb,
     retry_of      uuid,
     attempt       integer NOT NULL DEFAULT 0,
+    retry_state   text,
+    retry_count   integer NOT NULL DEFAULT 0,
+    execution_id  uuid,
     next_retry_at timestamptz,
+    retried_at    timestamptz,
+    error_history jsonb,
+    updated_at    timestamptz,
+    version       integer NOT NULL DEFAULT 1,
     created_at    timestamptz NOT NULL
 );
 CREATE INDEX batch_created ON batch (created_at, id);
+CREATE INDEX batch_unsettled ON batch (id) WHERE retry_state IN ('open', 'retrying');
+CREATE INDEX batch_due ON batch (next_retry_at) WHERE next_retry_at IS NOT NULL;
 
 CREATE TABLE task (
     id               uuid PRIMARY KEY,

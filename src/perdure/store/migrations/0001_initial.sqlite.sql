@@ -7,10 +7,19 @@ CREATE TABLE batch (
     definition    TEXT,
     retry_of      TEXT,
     attempt       INTEGER NOT NULL DEFAULT 0,
+    retry_state   TEXT,
+    retry_count   INTEGER NOT NULL DEFAULT 0,
+    execution_id  TEXT,
     next_retry_at INTEGER,
+    retried_at    INTEGER,
+    error_history TEXT,
+    updated_at    INTEGER,
+    version       INTEGER NOT NULL DEFAULT 1,
     created_at    INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX batch_created ON batch (created_at, id);
+CREATE INDEX batch_unsettled ON batch (id) WHERE retry_state IN ('open', 'retrying');
+CREATE INDEX batch_due ON batch (next_retry_at) WHERE next_retry_at IS NOT NULL;
 
 CREATE TABLE task (
     id               TEXT PRIMARY KEY,

@@ -1,6 +1,6 @@
 -- name: old_batches
 SELECT b.id FROM batch b
-WHERE b.created_at < :before AND b.next_retry_at IS NULL
+WHERE b.created_at < :before AND coalesce(b.retry_state, 'failed') NOT IN ('open', 'scheduled', 'retrying')
     AND NOT EXISTS (SELECT 1 FROM task t WHERE t.batch_id = b.id
         AND (t.status IN {live} OR t.last_updated >= :before))
 ORDER BY b.created_at LIMIT :most

@@ -7,11 +7,10 @@ WITH RECURSIVE roots(id) AS (SELECT id FROM {ids}), doomed(id) AS (
     SELECT link.child_id FROM doomed
     JOIN link ON link.parent_id = doomed.id AND link.condition = 'on_success'
     JOIN task child ON child.id = link.child_id AND {guard(parent_failed, child)}
-), finished(id) AS (SELECT id FROM roots UNION SELECT id FROM doomed)
+)
 SELECT doomed.id, parent.id AS parent_id, parent.name AS parent_name
 FROM doomed
 JOIN link ON link.child_id = doomed.id AND link.condition = 'on_success'
-JOIN finished ON finished.id = link.parent_id
 JOIN task parent ON parent.id = link.parent_id
 ORDER BY doomed.id, parent.position
 

@@ -69,6 +69,7 @@ async def stop_batch(session: Session, batch_ids: Sequence[str]) -> list[Stopped
 async def _stop_one(session: Session, batch_id: str) -> Stopped | PerdureError:
     if not await session.fetch("lock_batch", batch_id=batch_id):
         return NotFound("batch", batch_id)
+    await session.fetch("cancel_executions", batch_id=batch_id)
     ended = await session.fetch("batch_ended_count", batch_id=batch_id)
     live = await session.fetch("batch_live_tasks", batch_id=batch_id)
     shown = {row["id"]: PAUSED if row["paused"] else row["status"] for row in live}

@@ -36,9 +36,12 @@ async def propagate(session: Session, ended: Sequence[Row], note_ended: NoteEnde
 
 async def _fail_descendants(session: Session, failed: Sequence[Row]) -> list[Row]:
     found = await session.fetch("doomed_children", [(row["id"],) for row in failed])
+    finished = {row["id"] for row in (*failed, *found)}
     doomed: dict[str, tuple[str, str, str]] = {}
     for row in found:
-        doomed.setdefault(row["id"], (row["id"], f"Parent {row['parent_name']} failed", row["parent_id"]))
+        # A doomed task may have other parents, which have not ended and are not to blame.
+        if row["parent_id"] in finished:
+            doomed.setdefault(row["id"], (row["id"], f"Parent {row['parent_name']} failed", row["parent_id"]))
     rows = await session.fetch("doom", list(doomed.values()))
     session.changes.count("failed_by_dependency", by=len(rows))
     return rows

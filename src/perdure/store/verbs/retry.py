@@ -93,6 +93,7 @@ async def restore(session: Session, targets: Sequence[str]) -> int:
     waits = [(id, _waits(parents.get(id, ()), restored)) for id in sorted(restored)]
     rows = await session.fetch("restore", waits)
     _tell(session, rows)
+    await session.fetch("reopen_executions", [(id,) for id in sorted({row["batch_id"] for row in rows})])
     await _recount_children(session, [row["id"] for row in rows])
     return len(rows)
 
