@@ -33,6 +33,7 @@ from perdure.engine.loops.timeout import TimeoutLoop
 from perdure.engine.policies import policies_from
 from perdure.engine.wakeups import Wakeups
 from perdure.engine.writer import Writer
+from perdure.store.changes import Changes
 from perdure.store.interface import Store
 from perdure.webhooks.sender import Sender
 
@@ -43,6 +44,11 @@ class Listener(SendListener, Protocol):
     """Who wants to know how the engine's work goes (metrics)."""
 
     def loop_ran(self, loop: str, seconds: float, /) -> None: ...
+
+
+def _log_notes(changes: Changes) -> None:
+    for note in changes.notes:
+        log.log(note.level, note.message, extra={"fields": note.fields})
 
 
 class Engine:
@@ -72,6 +78,7 @@ class Engine:
         self.counters = Counters(store, settings.engine.counter_flush_ms / 1000)
         self.commands = Commands(self.writer, intake, self.counters, clock, decide, settings.classification)
         self._listener = listener
+        store.on_commit(_log_notes)
 
         deliveries = max(1, settings.webhooks.concurrency // 4)
         poll_secs = settings.engine.poll_interval_ms / 1000

@@ -67,6 +67,15 @@ class Delivery:
     params: str
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that the operator should read in the log once it is committed."""
+
+    level: int
+    message: str
+    fields: dict[str, Any]
+
+
 @dataclass(slots=True)
 class Changes:
     """Collected while a transaction runs, written with it, told to listeners once it is committed."""
@@ -82,12 +91,16 @@ class Changes:
     """How long claimed tasks were claimable, by kind, in seconds."""
     lateness: list[float] = field(default_factory=list)
     """How late retries were released, in seconds."""
+    notes: list[Note] = field(default_factory=list)
     due_at: datetime | None = None
     """The earliest moment at which something that was scheduled here is due."""
 
     def count(self, name: str, label: str = "", by: int = 1) -> None:
         if by:
             self.counts[name, label] += by
+
+    def note(self, level: int, message: str, **fields: Any) -> None:
+        self.notes.append(Note(level, message, fields))
 
     def due(self, moment: datetime | None) -> None:
         if moment is not None and (self.due_at is None or moment < self.due_at):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -99,6 +100,8 @@ def note_ended(session: Session, rows: Sequence[Row], failures: dict[str, Failur
         failure = failures.get(row["id"])
         if source in ACTIVE:
             changes.attempts.append(attempt_of(row, attempt, target.value, failure))
+            if target is Status.SUCCESS and attempt > 0:
+                changes.note(logging.INFO, "a retry succeeded", task=row["id"], name=row["name"], attempt=attempt)
             if target is Status.CANCELED:
                 changes.deliveries.extend(deliveries_for(row, Trigger.CANCEL, attempt))
         if target in _TRIGGERS:

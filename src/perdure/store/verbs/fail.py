@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,14 @@ from perdure.store.actions import deliveries_for
 from perdure.store.changes import Moved, Row
 from perdure.store.interface import Session
 from perdure.store.verbs.end import attempt_of, finish, refusal
+
+_LAST_WORDS = {
+    FailReason.EXHAUSTED: "retries are exhausted; the task failed",
+    FailReason.RETRY_DEADLINE: "the next retry would come after the deadline; the task failed",
+    FailReason.FINAL: "the error is final; the task failed without a retry",
+    FailReason.NOT_RETRYABLE: "the policy does not retry this failure; the task failed",
+    FailReason.IGNORED: "the policy ignores this failure; the task failed",
+}
 
 Decide = Callable[[Row, Failure], Retry | Fail]
 """What becomes of a failing task, given its row."""
@@ -54,6 +63,7 @@ async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure
     parkings: list[tuple[Row, Failure]] = []
     for row, failure in failing:
         decision = decide(row, failure)
+        _note(session, row, failure, decision)
         if isinstance(decision, Retry):
             retries.append((row, failure, decision))
         else:
@@ -74,6 +84,24 @@ async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure
     scheduled = await _schedule(session, retries)
     parked = await _park(session, parkings)
     return {row["id"]: row for row in [*ended, *scheduled, *parked]}
+
+
+def _note(session: Session, row: Row, failure: Failure, decision: Retry | Fail) -> None:
+    """Tell the operator what happened, to which task, and what happens next."""
+    fields = {"task": row["id"], "name": row["name"], "attempt": row["attempt"], "trigger": failure.trigger}
+    fields |= {"reason": failure.message, "error_class": failure.error_class}
+    if isinstance(decision, Retry):
+        moment = decision.at.isoformat(timespec="milliseconds")
+        fields |= {
+            "delay_secs": round(decision.delay_secs, 3),
+            "delay_source": decision.source,
+            "next_retry_at": moment,
+        }
+        session.changes.note(logging.INFO, "an attempt failed; the task is retried", **fields)
+    elif decision.parked:
+        session.changes.note(logging.WARNING, "retries are exhausted; the task is parked for a human", **fields)
+    else:
+        session.changes.note(logging.WARNING, _LAST_WORDS.get(decision.reason, "the task failed"), **fields)
 
 
 async def _park(session: Session, parkings: Sequence[tuple[Row, Failure]]) -> list[Row]:
