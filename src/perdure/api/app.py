@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -21,6 +22,21 @@ from perdure.api.services import Handler, Metrics, Services
 from perdure.config import Settings
 from perdure.engine.commands import Commands
 from perdure.store.interface import Store
+
+
+class _Name(Convertor[str]):
+    """The rest of a path, whatever characters it has: a kind may hold slashes and line breaks."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("name", _Name())
 
 #: More special paths stand before those that would match them too.
 ENDPOINTS = with_docs(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from perdure.api.services import Handler
 from perdure.api.shapes import ProblemDocument
-from perdure.domain.states import LABELS
+from perdure.domain.states import LABELS, SHOWN
 
 JSON = "application/json"
 
@@ -63,7 +63,7 @@ ID = Parameter("id", "The id that the server gave.", UUID, "path")
 STATUS = Parameter(
     "status",
     "Shown statuses; several times, or separated by commas, for any of them.",
-    {"type": "array", "items": {"type": "string", "enum": list(LABELS.values())}},
+    {"type": "array", "items": {"type": "string", "enum": [LABELS[value] for value in SHOWN]}},
 )
 PAGE = Parameter("page", "Number of the page, from 0; a negative one is 0.", {"type": "integer", "default": 0})
 PAGE_SIZE = Parameter(

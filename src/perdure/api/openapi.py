@@ -72,6 +72,16 @@ _LIMITS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "RulesDraft": {"kind": _KIND},
 }
 
+_ABOUT = {
+    "TaskDraft": "A task to be run, by a receiver (`on_start`) or by a worker.",
+    "BatchDraft": "Tasks that belong together.",
+    "ActionDraft": "Something to do when a task comes to a point; `kind` is `Webhook`.",
+    "WebhookDraft": "An HTTP request to be sent.",
+    "DependencyDraft": "What a task waits for: the success of another one, its end, or its failure.",
+    "RuleDraft": "At most so many tasks, or so much work, at a time.",
+    "MatcherDraft": "Tasks of a kind and status whose metadata has the same values in these fields.",
+}
+
 
 def build_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """The whole document, as plain JSON values."""
@@ -102,6 +112,8 @@ def _schemas(table: list[Endpoint]) -> tuple[dict[str, dict[str, Any]], dict[str
         bodies = [endpoint.body, *(answer.shape for answer in _answers(endpoint))]
         shapes.update({str(shape): shape for shape in bodies if shape is not None})
     found, components = msgspec.json.schema_components(shapes.values(), ref_template=REFERENCE)
+    for name, description in _ABOUT.items():
+        components[name]["description"] = description
     for name, members in _LIMITS.items():
         for member, limits in members.items():
             components[name]["properties"][member].update(limits)

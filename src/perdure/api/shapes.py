@@ -7,14 +7,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from perdure.domain.states import LABELS
+from perdure.domain.states import LABELS, SHOWN
 
 
 def _shown_as(description: str, **schema: Any) -> Meta:
     return Meta(description=description, extra_json_schema=schema)
 
 
-StatusLabel: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": list(LABELS.values())})]
+Id: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
+Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
+StatusLabel: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [LABELS[value] for value in SHOWN]})]
 AnyJson: TypeAlias = Annotated[Raw, _shown_as("Any JSON, null if there is none.")]
 Metadata: TypeAlias = Annotated[Raw, _shown_as("What the task carries along.", type=["object", "null"])]
 Rules: TypeAlias = Annotated[Raw, _shown_as("What must hold before it starts.", type="array", items={"type": "object"})]
@@ -36,14 +38,21 @@ Actions: TypeAlias = Annotated[
     ),
 ]
 Retry: TypeAlias = Annotated[Raw, _shown_as("The retry policy, defaults filled in.", type=["object", "null"])]
-StatusCounts: TypeAlias = Annotated[dict[str, int], Meta(description="How many tasks show each status.")]
+StatusCounts: TypeAlias = Annotated[
+    dict[str, int],
+    _shown_as(
+        "How many tasks show each status.",
+        properties={value: {"type": "integer"} for value in SHOWN},
+        required=list(SHOWN),
+    ),
+]
 
 
 class ErrorEntry(Struct, gc=False):
     """A failed attempt."""
 
     attempt: int
-    timestamp: datetime
+    timestamp: Moment
     error: str | None
     error_class: str | None
     http_status: int | None
@@ -53,7 +62,7 @@ class ErrorEntry(Struct, gc=False):
 class FullTask(Struct, gc=False):
     """A task with everything that is known of it."""
 
-    id: str
+    id: Id
     key: Annotated[str, Meta(description="Its id in the submission.")]
     name: str
     kind: str
@@ -65,21 +74,21 @@ class FullTask(Struct, gc=False):
     metadata: Metadata
     payload: AnyJson
     actions: Actions
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    last_updated: datetime
+    created_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
+    last_updated: Moment
     success: int
     failures: int
     expected_count: int | None
     failure_reason: str | None
     result: AnyJson
-    batch_id: str
+    batch_id: Id
     dead_end_barrier: bool
     retry: Retry
     attempt: int
     retry_count: int
-    next_retry_at: datetime | None
+    next_retry_at: Moment | None
     error_class: str | None
     error_history: list[ErrorEntry]
     locked_by: Annotated[str | None, Meta(description="The instance or worker that has it now.")]
@@ -90,34 +99,34 @@ class FullTask(Struct, gc=False):
 class ShortTask(Struct, gc=False):
     """A task as listings show it."""
 
-    id: str
+    id: Id
     name: str
     kind: str
     status: StatusLabel
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
+    created_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
     success: int
     failures: int
     expected_count: int | None
-    batch_id: str
+    batch_id: Id
     dead_end_barrier: bool
     priority: int
     attempt: int
-    next_retry_at: datetime | None
+    next_retry_at: Moment | None
 
 
 class CreatedBatch(Struct):
     """A batch that was just stored."""
 
-    batch_id: str
+    batch_id: Id
     tasks: list[FullTask]
 
 
 class BatchDetails(Struct):
     """A batch and what its tasks add up to."""
 
-    batch_id: str
+    batch_id: Id
     name: str | None
     namespace: str
     total_tasks: int
@@ -126,33 +135,33 @@ class BatchDetails(Struct):
     total_failures: int
     total_expected: Annotated[int | None, Meta(description="Null if any task lacks an expected_count.")]
     kinds: list[str]
-    first_created_at: datetime | None
-    latest_updated_at: datetime | None
-    created_at: datetime
+    first_created_at: Moment | None
+    latest_updated_at: Moment | None
+    created_at: Moment
     context: AnyJson
     retry: Retry
-    retry_of: str | None
+    retry_of: Id | None
     attempt: int
 
 
 class BatchSummary(Struct):
     """A batch as listings show it."""
 
-    batch_id: str
+    batch_id: Id
     total_tasks: int
-    first_created_at: datetime | None
-    latest_updated_at: datetime | None
+    first_created_at: Moment | None
+    latest_updated_at: Moment | None
     status_counts: StatusCounts
     kinds: list[str]
     name: str | None
-    retry_of: str | None
+    retry_of: Id | None
     attempt: int
 
 
 class StopResult(Struct):
     """What stopping a batch did, by the status that its tasks showed."""
 
-    batch_id: str
+    batch_id: Id
     canceled_waiting: int
     canceled_pending: int
     canceled_claimed: int
@@ -165,7 +174,7 @@ class StopResult(Struct):
 class RulesResult(Struct):
     """How many tasks got new rules."""
 
-    batch_id: str
+    batch_id: Id
     kind: str
     updated_count: int
 
@@ -173,8 +182,8 @@ class RulesResult(Struct):
 class DagLink(Struct, gc=False):
     """What a task waits for."""
 
-    parent_id: str
-    child_id: str
+    parent_id: Id
+    child_id: Id
     condition: Literal["on_success", "always", "on_failure"]
     requires_success: bool
 
@@ -191,8 +200,8 @@ class AttemptEntry(Struct, gc=False):
 
     attempt: int
     instance: str | None
-    started_at: datetime | None
-    ended_at: datetime
+    started_at: Moment | None
+    ended_at: Moment
     outcome: str
     trigger: str | None
     error_class: str | None
@@ -202,14 +211,14 @@ class AttemptEntry(Struct, gc=False):
     delay_secs: float | None
     delay_source: str | None
     charged: bool | None
-    next_retry_at: datetime | None
+    next_retry_at: Moment | None
 
 
 class DeliveryEntry(Struct, gc=False):
     """A webhook of a task: whether it was sent, and how that went."""
 
-    id: str
-    task_id: str
+    id: Id
+    task_id: Id
     trigger: str
     condition: str
     action_index: int
@@ -217,18 +226,18 @@ class DeliveryEntry(Struct, gc=False):
     idempotency_key: str
     status: str
     attempts: int
-    next_send_at: datetime | None
+    next_send_at: Moment | None
     last_status: int | None
     last_error: str | None
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment
+    updated_at: Moment
 
 
 class EventEntry(Struct, gc=False):
     """A change of a task's status."""
 
     seq: int
-    at: datetime
+    at: Moment
     from_status: StatusLabel | None
     to_status: StatusLabel
     attempt: int
@@ -241,7 +250,7 @@ class PauseEntry(Struct):
 
     scope: Literal["kind", "namespace"]
     name: str
-    created_at: datetime
+    created_at: Moment
 
 
 class PauseResult(Struct):

@@ -15,7 +15,8 @@ class StoredWebhook(msgspec.Struct):
 
     url: str
     verb: str
-    body: msgspec.Raw | None = None
+    body: msgspec.Raw = msgspec.Raw()
+    """Sent as it stands; empty if there is none. (A union with None would not take a body at all.)"""
     headers: dict[str, str] | None = None
     timeout: float | None = None
 
@@ -35,7 +36,7 @@ class Calls:
         return WebhookRequest(
             url=webhook.url,
             verb=webhook.verb.upper(),
-            body=None if webhook.body is None else bytes(webhook.body).decode(),
+            body=bytes(webhook.body).decode() or None,
             headers=webhook.headers or {},
             timeout_secs=webhook.timeout or self._timeout_secs,
             idempotency_key=idempotency_key(task_id, trigger, attempt, index),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -12,7 +13,7 @@ from perdure.domain.checks import METADATA_BYTES, PAYLOAD_BYTES, check_report, c
 from perdure.domain.classify import failure_from_report
 from perdure.domain.drafts import BatchDraft, ReportDraft, RevisionDraft, RulesDraft
 from perdure.domain.errors import Invalid, PerdureError, Problem, StillProcessing
-from perdure.domain.model import Task
+from perdure.domain.model import Submission, Task
 from perdure.domain.rules import Rule
 from perdure.domain.states import Status
 from perdure.engine.counters import Counters
@@ -28,6 +29,7 @@ from perdure.store.verbs.report import Edit, Report, apply_reports
 from perdure.store.verbs.retry import RetryTask, retry_batch, retry_tasks
 from perdure.store.verbs.submit import SubmissionKey, Submit, Submitted, submit
 
+LONGEST_IN_LOOP = 1000
 CANCELED_REASON = "Canceled by request"
 
 
@@ -59,11 +61,18 @@ class Commands:
         if key is not None:
             self._keys_under_way.add(key.key)
         try:
-            prepared = self._intake.prepare(draft, self._clock.now())
+            prepared = await self._prepare(draft)
             return await self._writer.do(submit, Submit(prepared, key))
         finally:
             if key is not None:
                 self._keys_under_way.discard(key.key)
+
+    async def _prepare(self, draft: BatchDraft) -> Submission:
+        now = self._clock.now()
+        if len(draft.tasks) <= LONGEST_IN_LOOP:
+            return self._intake.prepare(draft, now)
+        # Checking 100,000 tasks takes seconds; others must be served meanwhile.
+        return await asyncio.to_thread(self._intake.prepare, draft, now)
 
     async def report(self, task_id: str, draft: ReportDraft) -> Task:
         """Take a report about a task: progress, changes, its end. The task as it is afterwards."""

@@ -62,11 +62,12 @@ class Intake:
     def prepare(self, draft: BatchDraft, now: datetime) -> Submission:
         """The rows of a batch; raises Invalid."""
         problems = check_batch(draft)
+        reader = PolicyReader(self.policies)
         if len(problems) == 1 and problems[0].field == "tasks":
             raise Invalid(problems)
         namespace = (draft.namespace or "").strip() or DEFAULT_NAMESPACE
         context = encode_json(problems, "context", draft.context, PAYLOAD_BYTES)
-        policy = read_policy(problems, "retry", draft.retry, self.policies)
+        policy = reader.read(problems, "retry", draft.retry)
         batch_id = self._new_id()
         batch = Batch(
             id=batch_id,
@@ -81,7 +82,7 @@ class Intake:
             retry_state="open" if policy else None,
             execution_id=batch_id if policy else None,
         )
-        tasks = [self._task(problems, position, task, batch, now) for position, task in enumerate(draft.tasks)]
+        tasks = [self._task(problems, position, task, batch, reader) for position, task in enumerate(draft.tasks)]
         if problems:
             raise Invalid(problems)
         return _wire(batch, tasks, draft.tasks)
@@ -95,8 +96,11 @@ class Intake:
         submission.batch.attempt = row["retry_count"] + 1
         return submission
 
-    def _task(self, problems: list[Problem], position: int, draft: TaskDraft, batch: Batch, now: datetime) -> Task:
+    def _task(
+        self, problems: list[Problem], position: int, draft: TaskDraft, batch: Batch, reader: PolicyReader
+    ) -> Task:
         path = f"tasks[{position}]"
+        now = batch.created_at
         metadata = draft.metadata or {}
         # The rules were checked with the batch; here they are only read.
         rules = parse_rules([], path, draft.rules, metadata, draft.expected_count) if draft.rules else []
@@ -105,7 +109,7 @@ class Intake:
         if draft.retry is None:
             policy = _policy_json(self.policies.default_for(draft.kind, batch.namespace))
         else:
-            policy = read_policy(problems, f"{path}.retry", draft.retry, self.policies)
+            policy = reader.read(problems, f"{path}.retry", draft.retry)
         return Task(
             id=self._new_id(),
             batch_id=batch.id,
@@ -149,15 +153,25 @@ class Intake:
         )
 
 
-def read_policy(
-    problems: list[Problem], path: str, value: Mapping[str, Any] | str | None, policies: Policies
-) -> str | None:
-    """A policy as it is stored, defaults filled in; what is wrong with it becomes problems."""
-    if value is None:
-        return None
-    policy, found = parse_policy(value, path, policies.limits, policies.named)
-    problems.extend(found)
-    return _policy_json(policy)
+class PolicyReader:
+    """Reads the policies of one submission; most of its tasks share one, which is then read once."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+        self._known: dict[bytes, str | None] = {}
+
+    def read(self, problems: list[Problem], path: str, value: Mapping[str, Any] | str | None) -> str | None:
+        """A policy as it is stored, defaults filled in; what is wrong with it becomes problems."""
+        if value is None:
+            return None
+        text = _encode(value)
+        if text not in self._known:
+            policy, found = parse_policy(value, path, self._policies.limits, self._policies.named)
+            problems.extend(found)
+            if found:
+                return None
+            self._known[text] = _policy_json(policy)
+        return self._known[text]
 
 
 def _policy_json(policy: RetryPolicy | None) -> str | None:

@@ -9,7 +9,7 @@ from perdure.domain.drafts import RevisionDraft
 from perdure.domain.errors import Problem
 from perdure.domain.model import Executor
 from perdure.domain.rules import Rule, lane_of
-from perdure.engine.intake import Policies, check_action, encode_json, read_policy
+from perdure.engine.intake import Policies, PolicyReader, check_action, encode_json
 from perdure.store.actions import replace_start_action
 from perdure.store.changes import Row
 
@@ -24,7 +24,7 @@ def revise(row: Row, draft: RevisionDraft, policies: Policies) -> tuple[tuple[ob
         payload = encode_json(problems, "payload", draft.payload, PAYLOAD_BYTES)
     policy = row["retry_policy"]
     if draft.retry is not None:
-        policy = read_policy(problems, "retry", draft.retry, policies)
+        policy = PolicyReader(policies).read(problems, "retry", draft.retry)
     timeout = row["timeout"] if draft.timeout is None else draft.timeout
     return (payload, metadata, timeout, _actions(problems, row, draft), policy, lane), problems
 

@@ -45,7 +45,7 @@ def _endpoint(scope: Scope, *, paused: bool) -> Endpoint:
     word = "pause" if paused else "resume"
     return Endpoint(
         method="PATCH",
-        path=f"/{scope}/{word}/{{name:path}}",
+        path=f"/{scope}/{word}/{{name:name}}",
         handler=_switch(scope, paused),
         subject=SUBJECT,
         summary=f"{word.title()} a {scope}",

@@ -47,7 +47,7 @@ async def run_forever(loop: Loop, wakeups: Wakeups, clock: Clock, observe: LoopL
         began = monotonic()
         pause = loop.interval_secs
         try:
-            more = await loop.run_once()
+            more = await _to_its_end(loop)
             if not more:
                 pause = _until(await loop.next_moment(), clock, pause)
             if troubled:
@@ -72,6 +72,18 @@ async def run_forever(loop: Loop, wakeups: Wakeups, clock: Clock, observe: LoopL
             await asyncio.sleep(pause)
         else:
             await _wait(wakeups, loop.topic, pause)
+
+
+async def _to_its_end(loop: Loop) -> bool:
+    """Run one round. Whoever stops the loop waits for it: what it claimed or wrote must not get lost on the way."""
+    running = asyncio.create_task(loop.run_once(), name=f"{loop.name} round")
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        if not running.cancelled() and (error := running.exception()) is not None:
+            log.warning("the last round of the loop failed", extra={"fields": {"loop": loop.name, "error": str(error)}})
+        raise
 
 
 def _until(moment: datetime | None, clock: Clock, longest: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import asyncpg
@@ -12,6 +13,11 @@ from perdure.clock import monotonic
 from perdure.store.changes import Row
 from perdure.store.interface import QueryListener, Session, StoreOptions
 from perdure.store.statements import Dialect, Statement
+
+LONGEST_INSERT = 500
+
+ColumnTypes = Mapping[tuple[str, str], str]
+"""The type of each (table, column)."""
 
 
 class PostgresSession(Session):
@@ -24,11 +30,13 @@ class PostgresSession(Session):
         now: datetime,
         options: StoreOptions,
         observe: QueryListener,
+        types: ColumnTypes,
     ) -> None:
         super().__init__(now, options)
         self._connection = connection
         self._statements = statements
         self._observe = observe
+        self._types = types
 
     async def fetch(self, name: str, rows: Sequence[Sequence[Any]] | None = None, /, **parameters: Any) -> list[Row]:
         statement = self._statements[name]
@@ -55,5 +63,16 @@ class PostgresSession(Session):
 
     async def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         began = monotonic()
-        await self._connection.copy_records_to_table(table, records=rows, columns=columns)
+        if len(rows) > LONGEST_INSERT:
+            await self._connection.copy_records_to_table(table, records=rows, columns=columns)
+        else:
+            # COPY asks for the table's types each time; for few rows a prepared statement is faster.
+            sql = _insert_statement(table, tuple(columns), tuple(self._types[table, name] for name in columns))
+            await self._connection.execute(sql, *zip(*rows, strict=True))
         self._observe(f"insert_{table}", monotonic() - began)
+
+
+@cache
+def _insert_statement(table: str, columns: tuple[str, ...], types: tuple[str, ...]) -> str:
+    arrays = ", ".join(f"${number}::{column_type}[]" for number, column_type in enumerate(types, 1))
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"

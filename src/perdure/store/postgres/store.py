@@ -14,7 +14,7 @@ from perdure.clock import Clock, SteeredClock, monotonic
 from perdure.domain.errors import Unavailable
 from perdure.store.interface import CommitListener, QueryListener, Result, StoreOptions, Work
 from perdure.store.postgres.migrate import migrate
-from perdure.store.postgres.session import PostgresSession
+from perdure.store.postgres.session import ColumnTypes, PostgresSession
 from perdure.store.record import record_changes
 from perdure.store.statements import Dialect, load_statements
 
@@ -65,6 +65,7 @@ class PostgresStore:
         self.clock: Clock = clock or SteeredClock()
         self._pool_size = pool_size
         self._statements = load_statements(Dialect.POSTGRES)
+        self._types: ColumnTypes = {}
         self._writers: asyncpg.Pool[Any] | None = None
         self._readers: asyncpg.Pool[Any] | None = None
         self._commit_listeners: list[CommitListener] = []
@@ -80,6 +81,7 @@ class PostgresStore:
         connection = await connect(self._url)
         try:
             await migrate(connection)
+            self._types = await _read_types(connection)
         finally:
             await connection.close()
         readers = max(2, self._pool_size // 2)
@@ -123,7 +125,9 @@ class PostgresStore:
 
     async def _write_once(self, work: Work[Result]) -> Result:
         async with _acquire(self._writers) as connection:
-            session = PostgresSession(connection, self._statements, self.clock.now(), self._options, self._observe)
+            session = PostgresSession(
+                connection, self._statements, self.clock.now(), self._options, self._observe, self._types
+            )
             async with connection.transaction():
                 result = await work(session)
                 await record_changes(session)
@@ -134,7 +138,9 @@ class PostgresStore:
     async def read(self, work: Work[Result]) -> Result:
         try:
             async with _acquire(self._readers) as connection:
-                session = PostgresSession(connection, self._statements, self.clock.now(), self._options, self._observe)
+                session = PostgresSession(
+                    connection, self._statements, self.clock.now(), self._options, self._observe, self._types
+                )
                 async with connection.transaction(isolation="repeatable_read", readonly=True):
                     return await work(session)
         except (TimeoutError, *GONE) as error:
@@ -203,6 +209,13 @@ async def connect(url: str) -> asyncpg.Connection[Any]:
         return await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_SECS, server_settings={"timezone": "UTC"})
     except asyncpg.InvalidPasswordError as error:
         raise Unavailable(f"The database refuses the user or password: {error}") from error
+
+
+async def _read_types(connection: asyncpg.Connection[Any]) -> ColumnTypes:
+    rows = await connection.fetch(
+        "SELECT table_name, column_name, udt_name FROM information_schema.columns WHERE table_schema = current_schema()"
+    )
+    return {(row["table_name"], row["column_name"]): row["udt_name"] for row in rows}
 
 
 async def _prepare_connection(connection: asyncpg.Connection[Any]) -> None:

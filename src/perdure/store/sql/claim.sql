@@ -5,7 +5,10 @@ WITH RECURSIVE lanes(lane) AS (
     SELECT (SELECT t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane > lanes.lane ORDER BY t.lane LIMIT 1)
     FROM lanes WHERE lanes.lane IS NOT NULL
 )
-SELECT head.lane, head.executor, head.kind, head.namespace, head.rules, head.metadata
+SELECT head.lane, head.executor, head.kind, head.namespace, head.rules, head.metadata, EXISTS (
+        SELECT 1 FROM pause WHERE (pause.scope = 'kind' AND pause.name = head.kind)
+            OR (pause.scope = 'namespace' AND pause.name = head.namespace)
+    ) AS held_back
 FROM lanes JOIN task head ON head.id = (
     SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = lanes.lane
     ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT 1
@@ -135,9 +138,6 @@ UPDATE task SET from_status = status, status = 'pending', locked_by = NULL, leas
 FROM input
 WHERE task.id = input.id AND {guard(lease_lost)} AND task.lease_until <= :now
 RETURNING {moved}
-
--- name: paused_scopes
-SELECT scope, name FROM pause
 
 -- name: lock_name @postgres
 SELECT name FROM lock WHERE name = :name FOR UPDATE

@@ -81,7 +81,6 @@ def _moved(row: Row, source: Status, target: Status, reason: str | None = None) 
 
 async def _open_lanes(session: Session, request: Claim) -> list[tuple[Row, list[Limit]]]:
     """The lanes with claimable tasks that this instance may serve, each with the limits that its tasks must hold."""
-    paused = {(row["scope"], row["name"]) for row in await session.fetch("paused_scopes")}
     lanes = []
     for lane in await session.fetch("open_lanes"):
         kind, namespace = lane["kind"], lane["namespace"]
@@ -89,8 +88,7 @@ async def _open_lanes(session: Session, request: Claim) -> list[tuple[Row, list[
             lane["executor"] != request.executor
             or (request.kinds and kind not in request.kinds)
             or (request.namespaces and namespace not in request.namespaces)
-            or ("kind", kind) in paused
-            or ("namespace", namespace) in paused
+            or lane["held_back"]
         ):
             continue
         rules = [Rule.from_json(rule) for rule in msgspec.json.decode(lane["rules"])]
