@@ -13,8 +13,7 @@ from perdure.api import build_app
 from perdure.assemble import Instance, make_instance
 from perdure.config import Server, Settings
 from perdure.domain.model import Executor, Failure
-from perdure.engine.decisions import decision_maker
-from perdure.engine.policies import policies_from
+from perdure.store.changes import Row
 from perdure.store.interface import Session
 from perdure.store.verbs.claim import Claim, claim
 from perdure.store.verbs.start import Answered as StartAnswered

@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.domain.model import Condition
 from perdure.domain.rules import Rule, lane_of
-from perdure.domain.states import ACTIVE, TRANSITIONS, Status
+from perdure.domain.states import ACTIVE, PAUSED, TRANSITIONS, Status
 from perdure.store.changes import Row
 from perdure.store.interface import Session, Store
 
@@ -52,7 +52,7 @@ def _audit_task(task: Row) -> None:
     shown = dict(task)
     assert task["waits"] >= 0 and task["success"] >= 0 and task["failures"] >= 0, shown
     assert (task["ended_at"] is not None) == (not status.is_live), shown
-    assert (task["next_retry_at"] is not None) == (status is Status.RETRY_PENDING), shown
+    assert (task["next_retry_at"] is not None) == (status is Status.RETRY_PENDING and not task["parked"]), shown
     assert (task["waits"] > 0) == (status is Status.WAITING) or not status.is_live, shown
     assert task["retry_count"] <= task["attempt"], shown
     assert (task["times_out_at"] is not None) == (status is Status.RUNNING and not task["paused"]), shown
@@ -63,7 +63,9 @@ def _audit_task(task: Row) -> None:
     if status is Status.CLAIMED:
         assert task["lease_until"] is not None, shown
     if not status.is_live:
-        assert not task["paused"] and not task["parked"], shown
+        assert not task["paused"], shown
+    if task["parked"]:
+        assert status is Status.RETRY_PENDING and task["paused"], shown
     rules = [Rule.from_json(rule) for rule in _decoded(task["rules"])]
     metadata = _decoded(task["metadata"]) or {}
     assert task["lane"] == lane_of(task["executor"], task["namespace"], task["kind"], rules, metadata), shown
@@ -87,9 +89,11 @@ def _audit_waits(tasks: Mapping[str, Row], links: list[Row]) -> None:
 
 
 def _audit_trail(tasks: Mapping[str, Row], events: list[Row]) -> None:
-    """Events of a task follow each other without a gap, by the table of transitions, up to its present state."""
+    """Moves of a task follow each other without a gap, by the table of transitions, up to its present state."""
     trails: dict[str, list[Row]] = {}
     for event in events:
+        if PAUSED in (event["from_status"], event["to_status"]):
+            continue
         assert (event["from_status"], event["to_status"]) in _MOVES, dict(event)
         trails.setdefault(event["task_id"], []).append(event)
     for id, trail in trails.items():

@@ -19,7 +19,7 @@ from perdure.engine.intake import Intake, Policies
 from perdure.store.changes import Changes, Row
 from perdure.store.interface import Session, StoreOptions
 from perdure.store.records import task_from
-from perdure.store.verbs import change, claim, end, fail, report, start, submit, time
+from perdure.store.verbs import change, claim, end, fail, report, retry, start, submit, time
 from perdure.testing import VirtualClock
 from tests.store.databases import AnyStore, Database
 from tests.store.drafts import broken
@@ -136,6 +136,10 @@ class Scenario:
 
     async def resume(self, *keys: str) -> None:
         await self._do(change.resume, *[self.ids[key] for key in keys])
+
+    async def retry(self, *keys: str) -> None:
+        """Somebody asks for another attempt by hand."""
+        await self._do(retry.retry_tasks, *[retry.RetryTask(self.ids[key]) for key in keys])
 
     async def stop(self, batch_id: str) -> change.Stopped:
         return await self._do(change.stop_batch, batch_id)
