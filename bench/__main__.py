@@ -55,7 +55,7 @@ async def main(tasks: int, rounds: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument("--tasks", type=int, default=20_000, help="in steps of 5,000")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    asyncio.run(main(arguments.tasks, arguments.rounds))
+    asyncio.run(main(max(1, round(arguments.tasks / 5000)) * 5000, arguments.rounds))

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 
 from perdure.clock import Clock
 from perdure.config import Settings, new_instance_id
+from perdure.config.addresses import listening_url
+from perdure.config.sections import LONGEST_ACTION_TIMEOUT_SECS
+from perdure.config.signing import decode_signing_secrets
 from perdure.engine.service import Engine
 from perdure.store.interface import StoreOptions
 from perdure.store.postgres import PostgresStore
 from perdure.store.sqlite import SqliteStore
 from perdure.telemetry.listener import EngineListener, count_changes
 from perdure.telemetry.metrics import Metrics
-from perdure.webhooks.guard import OpenGuard
+from perdure.webhooks.address_guard import AddressGuard, Openings
+from perdure.webhooks.egress import Egress
+from perdure.webhooks.secrets import Secrets
 from perdure.webhooks.sender import HttpSender, Sender
+from perdure.webhooks.signing import Signer
 
 SQLITE_PREFIX = "sqlite:///"
 
@@ -42,23 +48,48 @@ def make_store(settings: Settings, instance: str, clock: Clock | None = None) ->
     return PostgresStore(url, options, clock, settings.engine.database_pool_size)
 
 
-def make_sender(settings: Settings) -> HttpSender:
+def make_egress(settings: Settings, host_url: str, port: int | None = None) -> Egress:
+    """Who may be called and with which secrets; `port` is the one that our API really listens on."""
+    openings = Openings(
+        private_networks=settings.webhooks.allow_private_networks,
+        loopback=settings.loopback_allowed,
+        allowed=settings.webhooks.allowed,
+    )
+    own_urls = [host_url, listening_url(settings.server.host, settings.server.port if port is None else port)]
+    return Egress(AddressGuard(openings, own_urls), Secrets(settings.secrets))
+
+
+def make_sender(settings: Settings, egress: Egress, clock: Clock) -> HttpSender:
+    # A call that waits longer for its place could be under way when others take it over as abandoned.
+    spare_secs = (
+        settings.engine.claim_timeout_secs - settings.webhooks.connect_timeout_secs - LONGEST_ACTION_TIMEOUT_SECS
+    )
     return HttpSender(
         concurrency=settings.webhooks.concurrency,
         connect_timeout_secs=settings.webhooks.connect_timeout_secs,
         response_limit_bytes=settings.webhooks.response_limit_bytes,
-        guard=OpenGuard(),
+        egress=egress,
+        signer=Signer(decode_signing_secrets(settings.webhooks.signing_secrets, settings.secrets), clock),
+        per_destination=settings.webhooks.per_destination,
+        patience_secs=max(spare_secs, 0) / 2,
     )
 
 
 def make_instance(
-    settings: Settings, host_url: str, sender: Sender | None = None, clock: Clock | None = None
+    settings: Settings,
+    host_url: str,
+    sender: Sender | None = None,
+    clock: Clock | None = None,
+    port: int | None = None,
+    egress: Egress | None = None,
 ) -> Instance:
-    """The parts of one instance, wired; nothing is opened or started yet."""
+    """The parts of one instance, wired; nothing is opened or started yet. `port` is the one that is listened on."""
     instance = settings.server.instance_id or new_instance_id()
     store = make_store(settings, instance, clock)
     metrics = Metrics()
     store.on_query(metrics.query_ran)
     store.on_commit(lambda changes: count_changes(metrics, changes))
-    engine = Engine(store, store.clock, sender or make_sender(settings), settings, host_url, EngineListener(metrics))
+    egress = egress or make_egress(settings, host_url, port)
+    sender = sender or make_sender(settings, egress, store.clock)
+    engine = Engine(store, store.clock, sender, egress, settings, host_url, EngineListener(metrics))
     return Instance(instance, settings, store, engine, metrics)

@@ -9,7 +9,7 @@ from tests.api.client import Client
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
-def task(id: str = "a", **members: Any) -> dict[str, Any]:
+def task(id: Any = "a", **members: Any) -> dict[str, Any]:
     """The least that a task needs, and whatever else is given."""
     return {"id": id, "name": f"task {id}", "kind": "test", **members}
 

@@ -11,7 +11,7 @@ from uuid_utils import uuid7
 
 from perdure.domain.drafts import BatchDraft, TaskDraft
 from perdure.domain.errors import PerdureError
-from perdure.domain.model import Executor, Failure, Task
+from perdure.domain.model import Executor, Failure, Submission, Task
 from perdure.domain.policy import RetryLimits
 from perdure.domain.states import Status
 from perdure.engine.decisions import decision_maker
@@ -21,6 +21,7 @@ from perdure.store.interface import Session, StoreOptions
 from perdure.store.records import task_from
 from perdure.store.verbs import change, claim, end, fail, report, retry, start, submit, time
 from perdure.testing import VirtualClock
+from perdure.webhooks.egress import OPEN
 from tests.store.databases import AnyStore, Database
 from tests.store.drafts import broken
 
@@ -28,6 +29,11 @@ LEASE = timedelta(seconds=60)
 MANY = 100_000
 Result = TypeVar("Result")
 Item = TypeVar("Item")
+
+
+def new_intake() -> Intake:
+    """What turns drafts into rows, with nothing configured."""
+    return Intake(lambda: str(uuid7()), Policies(), OPEN)
 
 
 class Scenario:
@@ -43,7 +49,7 @@ class Scenario:
         self.ids: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self.decide = decision_maker(RetryLimits(), clock, Random(1))
-        self._intake = Intake(lambda: str(uuid7()), Policies())
+        self._intake = new_intake()
         self._others: list[Scenario] = []
 
     async def open(self) -> None:
@@ -54,13 +60,17 @@ class Scenario:
             await other.close()
         await self.store.close()
 
-    async def another(self, instance: str = "there", **options: bool) -> Scenario:
+    async def another(self, instance: str = "there", **options: Any) -> Scenario:
         """A second instance on the same database, at the same time of day."""
         other = Scenario(self.database, self.clock, StoreOptions(instance, **options))
         other.ids, other._keys = self.ids, self._keys
         await other.open()
         self._others.append(other)
         return other
+
+    def prepare(self, draft: BatchDraft) -> Submission:
+        """A batch that is checked and ready to be stored."""
+        return self._intake.prepare(draft, self.clock.now())
 
     # What an engine does.
 
@@ -71,7 +81,7 @@ class Scenario:
     async def submit_for_answer(
         self, tasks: list[TaskDraft], key: submit.SubmissionKey | None = None, **batch: Any
     ) -> submit.Submitted:
-        prepared = self._intake.prepare(BatchDraft(tasks, **batch), self.clock.now())
+        prepared = self.prepare(BatchDraft(tasks, **batch))
         submitted = await self._do(submit.submit, submit.Submit(prepared, key))
         for task in submitted.tasks:
             self.ids[task.key] = task.id
@@ -92,15 +102,20 @@ class Scenario:
 
     async def accept(self, *keys: str, attempt: int | None = None, cancel_params: str | None = None) -> None:
         """The receivers of on_start answered 2xx."""
-        await self.answer(*[await self._answered(key, attempt, cancel_params=cancel_params) for key in keys])
+        await self.answer(*[await self.answered(key, attempt, cancel_params=cancel_params) for key in keys])
 
     async def refuse(self, key: str, failure: Failure, attempt: int | None = None) -> None:
         """The receiver of on_start answered something else."""
-        await self.answer(await self._answered(key, attempt, error=failure.message, failure=failure))
+        await self.answer(await self.answered(key, attempt, error=failure.message, failure=failure))
 
     async def finish(self, key: str, result: str | None = None, attempt: int | None = None) -> None:
         """The answer to on_start was the result."""
-        await self.answer(await self._answered(key, attempt, finished=True, result=result))
+        await self.answer(await self.answered(key, attempt, finished=True, result=result))
+
+    async def answered(self, key: str, attempt: int | None = None, **said: Any) -> start.Answered:
+        """An answer to on_start, by default to that of the present attempt."""
+        current = (await self.task(key)).attempt if attempt is None else attempt
+        return start.Answered(self.ids[key], current, 500 if said.get("failure") else 200, **said)
 
     async def answer(self, *answers: start.Answered) -> None:
         await self.store.write(lambda session: start.settle_starts(session, answers, self.decide))
@@ -167,10 +182,6 @@ class Scenario:
         last = results[-1]
         assert not isinstance(last, PerdureError)
         return last
-
-    async def _answered(self, key: str, attempt: int | None, **said: Any) -> start.Answered:
-        current = (await self.task(key)).attempt if attempt is None else attempt
-        return start.Answered(self.ids[key], current, 500 if said.get("failure") else 200, **said)
 
     # What can be seen.
 

@@ -7,8 +7,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from perdure.webhooks.egress import Egress
 from perdure.webhooks.guard import Guard, OpenGuard
+from perdure.webhooks.secrets import Secrets
 from perdure.webhooks.sender import HttpSender
+from perdure.webhooks.signing import Signer
 from tests.webhooks.support import MakeSender, RawReceiver, Script, StartRaw
 
 
@@ -21,12 +24,19 @@ async def make_sender() -> AsyncIterator[MakeSender]:
             connect_timeout_secs: float = 5,
             response_limit_bytes: int = 64 * 1024,
             guard: Guard | None = None,
+            secrets: Secrets | None = None,
+            signer: Signer | None = None,
+            per_destination: int | None = None,
+            patience_secs: float | None = None,
         ) -> HttpSender:
             sender = HttpSender(
                 concurrency=concurrency,
                 connect_timeout_secs=connect_timeout_secs,
                 response_limit_bytes=response_limit_bytes,
-                guard=guard or OpenGuard(),
+                egress=Egress(guard or OpenGuard(), secrets or Secrets()),
+                signer=signer,
+                per_destination=per_destination,
+                patience_secs=patience_secs,
             )
             opened.push_async_callback(sender.close)
             return sender

@@ -9,7 +9,9 @@ from typing import Protocol, Self
 
 from perdure.webhooks.guard import Guard
 from perdure.webhooks.request import WebhookRequest
+from perdure.webhooks.secrets import Secrets
 from perdure.webhooks.sender import HttpSender
+from perdure.webhooks.signing import Signer
 
 TASK_ID = "0192f0c1-2d3e-7a4b-8c5d-6e7f8a9b0c1d"
 HANDLE = f"http://127.0.0.1:8080/task/{TASK_ID}?attempt=2"
@@ -25,6 +27,10 @@ class MakeSender(Protocol):
         connect_timeout_secs: float = 5,
         response_limit_bytes: int = 64 * 1024,
         guard: Guard | None = None,
+        secrets: Secrets | None = None,
+        signer: Signer | None = None,
+        per_destination: int | None = None,
+        patience_secs: float | None = None,
     ) -> HttpSender: ...
 
 

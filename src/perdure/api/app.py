@@ -16,7 +16,7 @@ from uuid_utils import uuid7
 
 from perdure.api.endpoints import Endpoint
 from perdure.api.problems import answer_problem
-from perdure.api.routes import batches, dag, health, listings, pauses, submissions, tasks
+from perdure.api.routes import batches, dag, deliveries, health, listings, pauses, retries, submissions, tasks
 from perdure.api.routes.docs import with_docs
 from perdure.api.services import Handler, Metrics, Services
 from perdure.config import Settings
@@ -46,6 +46,8 @@ ENDPOINTS = with_docs(
         *tasks.ENDPOINTS,
         *batches.ENDPOINTS,
         *dag.ENDPOINTS,
+        *deliveries.ENDPOINTS,
+        *retries.ENDPOINTS,
         *pauses.ENDPOINTS,
         *health.ENDPOINTS,
     )

@@ -43,6 +43,7 @@ class Endpoint:
     description: str = ""
     parameters: tuple[Parameter, ...] = ()
     body: Any = None
+    body_required: bool = True
     answers: tuple[Answer, ...]
 
 

@@ -68,6 +68,12 @@ _LIMITS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "priority": _PRIORITY,
         "attempt": _COUNT,
     },
+    "RevisionDraft": {
+        "timeout": {"minimum": TIMEOUT_RANGE[0], "maximum": TIMEOUT_RANGE[1]},
+        "metadata": {"description": "Instead of what the task carries; at most 64 KiB."},
+        "payload": {"description": "At most 256 KiB."},
+        "retry": {"description": "A retry policy, or the name of one."},
+    },
     "CountDraft": {"new_success": _COUNT, "new_failures": _COUNT},
     "RulesDraft": {"kind": _KIND},
 }
@@ -139,7 +145,7 @@ def _operation(endpoint: Endpoint, schemas: Mapping[str, dict[str, Any]]) -> dic
         operation["parameters"] = [_parameter(parameter) for parameter in endpoint.parameters]
     if endpoint.body is not None:
         content = {"application/json": {"schema": schemas[str(endpoint.body)]}}
-        operation["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": endpoint.body_required, "content": content}
     return operation
 
 

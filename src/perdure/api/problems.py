@@ -55,7 +55,7 @@ def answer_problem(error: Exception, request: Request, batch_id: str | None = No
         log.error(
             "a request failed unexpectedly; it was answered with 500",
             exc_info=error,
-            extra={"fields": {"method": request.method, "path": request.url.path}},
+            extra={"fields": {"method": request.method, "path": request.scope["path"]}},
         )
         return _answer(_of_status(500, "Something went wrong on our side; the server's log says what."))
     assert isinstance(error, PerdureError)

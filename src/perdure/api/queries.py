@@ -54,6 +54,14 @@ class Query:
             return None
         return given
 
+    def choices(self, name: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+        """Words that were given several times, or separated by commas."""
+        words = [word.strip() for given in self._parameters.getlist(name) for word in given.split(",")]
+        for word in words:
+            if word and word not in allowed:
+                self._refuse(name, f"must be one of {', '.join(allowed)}, is {word[:40]!r}")
+        return tuple(dict.fromkeys(word for word in words if word))
+
     def number(self, name: str) -> int | None:
         numbers = self.numbers(name)
         return numbers[-1] if numbers else None

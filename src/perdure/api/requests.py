@@ -55,7 +55,7 @@ def idempotency_key(request: Request) -> str | None:
 
 def hash_request(request: Request, body: bytes) -> str:
     """What makes two requests with the same key the same request."""
-    return sha256(f"{request.method} {request.url.path}\n".encode() + body).hexdigest()
+    return sha256(f"{request.method} {request.scope['path']}\n".encode() + body).hexdigest()
 
 
 async def read_body(request: Request, limit: int) -> bytes:

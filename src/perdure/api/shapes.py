@@ -142,6 +142,11 @@ class BatchDetails(Struct):
     retry: Retry
     retry_of: Id | None
     attempt: int
+    retry_state: Annotated[
+        Literal["open", "scheduled", "retrying", "completed", "failed", "cancelled"] | None,
+        Meta(description="How its own retry policy fares; null without one, and for a repetition."),
+    ]
+    next_retry_at: Annotated[Moment | None, Meta(description="When it is run again as a whole.")]
 
 
 class BatchSummary(Struct):

@@ -114,6 +114,8 @@ def batch_details(row: Row, totals: Totals) -> BatchDetails:
         retry=_raw(row["retry_policy"]),
         retry_of=row["retry_of"],
         attempt=row["attempt"],
+        retry_state=row["retry_state"],
+        next_retry_at=row["next_retry_at"],
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line: `perdure serve`, `migrate`, `config show`, `version`."""
+"""The command line: `perdure serve`, `migrate`, `preview`, `config show`, `version`."""
 
 from perdure.cli.main import main
 

@@ -14,10 +14,12 @@ from rich.table import Table
 
 from perdure import __version__
 from perdure.assemble import make_store
+from perdure.cli.preview import draw, read_policy
 from perdure.cli.serving import serve_forever
+from perdure.clock import SystemClock
 from perdure.config import ConfigurationError, Settings, load, new_instance_id, render_settings
-from perdure.domain.errors import PerdureError
-from perdure.engine.policies import policies_from
+from perdure.domain.errors import Invalid, PerdureError
+from perdure.engine.policies import policies_from, preview_policy
 
 app = typer.Typer(
     name="perdure", help="A durable task engine.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -86,6 +88,26 @@ def migrate(config: ConfigFlag = None, database_url: DatabaseFlag = None) -> Non
     except (PerdureError, OSError) as error:
         _fail(f"{error}")
     print("The database is up to date.")
+
+
+@app.command()
+def preview(
+    policy: Annotated[str, typer.Argument(help="JSON, @file with JSON, or the name of a configured policy.")],
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a retry policy would do. Needs no server and no database."""
+    policies = policies_from(_load({}, config))
+    try:
+        shown = preview_policy(read_policy(policy), policies, SystemClock().now())
+    except Invalid as error:
+        _fail("The policy has problems:", *(f"  - {problem}" for problem in error.problems))
+    except ValueError as error:
+        _fail(str(error))
+    if as_json:
+        print(json.dumps(shown.to_json()))
+    else:
+        draw(shown, Console())
 
 
 @config_app.command("show")

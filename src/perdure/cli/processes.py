@@ -37,9 +37,14 @@ def run_processes(count: int, target: Target, settings: Settings, listening: soc
         process.start()
         return process
 
-    running = [launch() for _ in range(count)]
+    running: list[BaseProcess] = []
+    # Before the first launch, so that a signal in between leaves no process behind.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
+    while len(running) < count and not stopping:
+        running.append(launch())
+    if stopping:
+        stop(signal.SIGTERM, None)
     code = 0
     while running:
         wait([process.sentinel for process in running])

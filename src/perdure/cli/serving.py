@@ -72,7 +72,7 @@ def run_instance(settings: Settings, listening: socket.socket | None) -> int:
 async def _run(settings: Settings, listening: socket.socket | None) -> None:
     port = listening.getsockname()[1] if listening is not None else None
     host_url = settings.callback_url(port)
-    instance = make_instance(settings, host_url)
+    instance = make_instance(settings, host_url, port=port)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -111,6 +111,8 @@ async def _run(settings: Settings, listening: socket.socket | None) -> None:
     if server is not None and serving is not None:
         server.should_exit = True
         await serving
+    # What was still counted while the last requests were answered.
+    await instance.engine.flush()
     await instance.store.close()
     log.info("stopped; everything acknowledged is on disk")
 
@@ -128,6 +130,8 @@ def _greet(instance: Instance, host_url: str, port: int | None) -> None:
     lines.append(f"  runs tasks  {_describe_work(settings)}")
     if settings.listens_on_loopback_only:
         lines.append("  open        to programs on this machine only; no token is needed")
+    if settings.loopback_allowed:
+        lines.append("  webhooks    may call this machine (PERDURE_ALLOW_LOOPBACK=0 closes it)")
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from perdure.config.problems import describe_problem
+from perdure.config.problems import MASK, describe_problem
 from perdure.config.sections import LONGEST_ACTION_TIMEOUT_SECS
 from perdure.config.settings import Settings
+from perdure.config.signing import decode_signing_secrets
 from perdure.config.values import format_number
 
 
@@ -58,6 +59,14 @@ def _check_roles(settings: Settings) -> str | None:
     return _describe(settings, "server.api", "false", complaint)
 
 
+def _check_signing(settings: Settings) -> str | None:
+    try:
+        decode_signing_secrets(settings.webhooks.signing_secrets, settings.secrets)
+    except ValueError as error:
+        return _describe(settings, "webhooks.signing_secrets", MASK, str(error))
+    return None
+
+
 def _describe(settings: Settings, name: str, value: str, complaint: str) -> str:
     return describe_problem(name, value, settings.source_of(name), complaint)
 
@@ -66,4 +75,5 @@ RULES = (
     Rule(("engine.claim_timeout_secs", "webhooks.connect_timeout_secs"), _check_claim_timeout),
     Rule(("server.workers", "server.database_url"), _check_processes),
     Rule(("server.api", "server.engine"), _check_roles),
+    Rule(("webhooks.signing_secrets", "secrets"), _check_signing),
 )

@@ -188,6 +188,17 @@ class Webhooks:
         default_text="none",
         check=check_allowed_destinations,
     )
+    per_destination: int = setting(
+        32,
+        "Most requests of one instance in flight to one scheme, host and port, so that a slow one leaves room.",
+        within=(1, 10_000),
+    )
+    signing_secrets: tuple[str, ...] = setting(
+        (),
+        "Secrets that webhooks are signed with: `whsec_…`, or names in `[secrets]`; several while they are rotated.",
+        secret=True,
+        default_text="none: not signed",
+    )
     delivery_retry: tuple[Seconds, ...] = setting(
         (5.0, 30.0, 120.0, 600.0, 3600.0, 21600.0, 57600.0),
         "Waits between the tries of an end or cancel webhook; one try more than there are waits.",

@@ -32,6 +32,8 @@ def render_value(setting: Setting, value: Any) -> str:
             return "true" if value else "false"
         case ValueType.INTEGER | ValueType.NUMBER | ValueType.DURATION:
             return format_number(value)
+        case ValueType.TEXT_LIST if setting.declaration.secret:
+            return "[" + ", ".join(json.dumps(MASK) for _ in value) + "]"
         case ValueType.TEXT_LIST:
             return "[" + ", ".join(json.dumps(item, ensure_ascii=False) for item in value) + "]"
         case ValueType.DURATION_LIST:

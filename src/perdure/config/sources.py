@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from perdure.config.declare import Section, Setting, Table
+from perdure.config.declare import Section, Setting, Table, ValueType
 from perdure.config.problems import describe_problem, looks_secret, show_value
 from perdure.config.settings import SECTIONS, SETTINGS, TABLES
 from perdure.config.values import read_text, read_value
@@ -46,7 +46,9 @@ class Draft:
         """Report a value that cannot be used."""
         self.broken.add(setting.name)
         self.opened.add(setting.section)
-        self.complain(setting.name, raw, source, complaint)
+        # Of a database's URL only the password is secret, and show_value hides it.
+        hidden = setting.declaration.secret and setting.value_type is ValueType.TEXT_LIST
+        self.complain(setting.name, raw, source, complaint, hidden=hidden)
 
     def complain(self, name: str, raw: object, source: str, complaint: str, *, hidden: bool = False) -> None:
         """Report a problem with anything in a source."""

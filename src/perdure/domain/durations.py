@@ -6,6 +6,12 @@ import math
 import re
 
 _SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+#: A unit and the one below it, each with its seconds, and up to where they are the ones to show.
+_SHOWN_UNITS = (
+    (60, "m", 1, "s", 3600),
+    (3600, "h", 60, "m", 86_400),
+    (86_400, "d", 3600, "h", math.inf),
+)
 _PART = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(ms|s|m|h|d|w)", re.ASCII)
 _WHOLE = re.compile(rf"(?:{_PART.pattern}\s*)+", re.ASCII)
 _NUMBER = re.compile(r"\d{1,18}(?:\.\d{1,9})?", re.ASCII)
@@ -40,3 +46,18 @@ def _parse_text(text: str) -> float:
     if len(set(units)) != len(units):
         raise ValueError(f"{text[:40]!r} names a unit twice")
     return sum(float(number) * _SECONDS_PER_UNIT[unit] for number, unit in parts)
+
+
+def show_duration(seconds: float) -> str:
+    """A length of time for people to read, in at most two units: "250ms", "4.5s", "1m30s", "2h5m", "7d"."""
+    if seconds < 0.9995:
+        return f"{round(seconds * 1000)}ms" if seconds else "0s"
+    if seconds < 59.95:
+        return f"{round(seconds, 1):g}s"
+    for size, unit, part, smaller, most in _SHOWN_UNITS:
+        count = round(seconds / part)
+        # What rounds up to the next unit is shown in that one.
+        if count * part < most:
+            whole, rest = divmod(count, size // part)
+            return f"{whole}{unit}{rest}{smaller}" if rest else f"{whole}{unit}"
+    raise AssertionError("every length of time is below the last unit's limit")

@@ -34,12 +34,15 @@ class Problem:
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
+SHOWN_PROBLEMS = 20
+
+
 class Invalid(PerdureError):
     """The request breaks one or more rules; nothing was done."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
-        super().__init__("; ".join(str(problem) for problem in problems))
+        super().__init__("; ".join(str(problem) for problem in problems[:SHOWN_PROBLEMS]))
 
 
 class NotFound(PerdureError):

@@ -76,6 +76,8 @@ class Limit:
     key: str
     measure: Measure
     bound: int
+    counts_itself: bool = True
+    """Whether the task under the limit is counted by it once it runs; not so if it watches another kind."""
 
 
 @dataclass(slots=True)
@@ -87,9 +89,10 @@ class Usage:
 
     def room(self, limit: Limit) -> int | None:
         """How many more tasks may start under `limit`; None if it sets no number yet."""
-        if limit.measure is Measure.TASKS:
-            return max(0, limit.bound - self.tasks)
-        return 0 if self.work >= limit.bound else None
+        used = self.tasks if limit.measure is Measure.TASKS else self.work
+        if used >= limit.bound:
+            return 0
+        return limit.bound - used if limit.measure is Measure.TASKS and limit.counts_itself else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,7 @@ def limits_of(
             values_key(metadata, rule.matcher.fields),
             rule.measure,
             rule.limit,
+            counts_itself=rule.matcher.kind == kind,
         )
         for rule in rules
     ]

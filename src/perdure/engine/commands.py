@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -14,16 +15,19 @@ from perdure.domain.classify import failure_from_report
 from perdure.domain.drafts import BatchDraft, ReportDraft, RevisionDraft, RulesDraft
 from perdure.domain.errors import Invalid, PerdureError, Problem, StillProcessing
 from perdure.domain.model import Submission, Task
+from perdure.domain.preview import Preview
 from perdure.domain.rules import Rule
 from perdure.domain.states import Status
 from perdure.engine.counters import Counters
 from perdure.engine.intake import Intake, encode_json
+from perdure.engine.policies import preview_policy
 from perdure.engine.revision import revise
 from perdure.engine.writer import Writer
 from perdure.store.changes import Row
 from perdure.store.interface import Session
 from perdure.store.records import task_from
 from perdure.store.verbs import change, end
+from perdure.store.verbs.deliver import redrive
 from perdure.store.verbs.fail import Decide
 from perdure.store.verbs.report import Edit, Report, apply_reports
 from perdure.store.verbs.retry import RetryTask, retry_batch, retry_tasks
@@ -117,12 +121,22 @@ class Commands:
 
     async def retry(self, task_id: str, revision: RevisionDraft | None = None) -> Task:
         """Try a task again now: drop its wait, or give it a new attempt with a fresh budget and restore its wake."""
-        revised = None if revision is None else partial(revise, draft=revision, policies=self._policies)
+        revised = None
+        if revision is not None:
+            revised = partial(revise, draft=revision, policies=self._policies, egress=self._intake.egress)
         return task_from(await self._writer.do(retry_tasks, RetryTask(task_id, revised)))
 
     async def retry_batch(self, batch_id: str) -> int:
         """Retry everything that failed in a batch, in place; how many tasks live again."""
         return await self._writer.do(retry_batch, batch_id)
+
+    def preview(self, policy: Mapping[str, Any] | str) -> Preview:
+        """What a policy, or the one of this name, would do from now on; changes nothing."""
+        return preview_policy(policy, self._policies, self._clock.now())
+
+    async def redrive(self, delivery_id: str) -> Row:
+        """Send an end or cancel webhook once more, now; the delivery as it is afterwards."""
+        return await self._writer.do(redrive, delivery_id)
 
     async def count(self, task_id: str, new_success: int, new_failures: int) -> None:
         """Add to a task's counters soon: the high-rate path. Raises NotFound for an unknown task."""

@@ -29,7 +29,7 @@ from perdure.domain.policy_parsing import parse_policy
 from perdure.domain.rules import lane_of
 from perdure.domain.states import VALUES, Status
 from perdure.store.changes import Row
-from perdure.webhooks.guard import check_headers, check_url
+from perdure.webhooks.egress import Egress
 
 VERBS = {verb.lower(): verb for verb in ("Get", "Post", "Put", "Patch", "Delete")}
 LONGEST_WEBHOOK_SECS = 60.0
@@ -55,9 +55,10 @@ class Policies:
 class Intake:
     """Turns drafts into submissions, or refuses them with every broken rule at once."""
 
-    def __init__(self, new_id: Callable[[], str], policies: Policies) -> None:
+    def __init__(self, new_id: Callable[[], str], policies: Policies, egress: Egress) -> None:
         self._new_id = new_id
         self.policies = policies
+        self.egress = egress
 
     def prepare(self, draft: BatchDraft, now: datetime) -> Submission:
         """The rows of a batch; raises Invalid."""
@@ -132,7 +133,7 @@ class Intake:
             payload=encode_json(problems, f"{path}.payload", draft.payload, PAYLOAD_BYTES),
             metadata=encode_json(problems, f"{path}.metadata", draft.metadata, METADATA_BYTES),
             rules="[]" if not rules else _encode([rule.to_json() for rule in rules]).decode(),
-            actions=_actions(problems, path, draft),
+            actions=_actions(problems, path, draft, self.egress),
             expected_count=draft.expected_count,
             success=0,
             failures=0,
@@ -200,39 +201,42 @@ def _twin(matcher: MatcherDraft, metadata: Mapping[str, Any]) -> Twin:
     return Twin(matcher.kind, VALUES[matcher.status or ""], _encode(wanted).decode())
 
 
-def _actions(problems: list[Problem], path: str, draft: TaskDraft) -> str:
+def _actions(problems: list[Problem], path: str, draft: TaskDraft, egress: Egress) -> str:
     """The task's webhooks as they are stored and shown."""
     found = []
     if draft.on_start is not None:
-        found.append(check_action(problems, f"{path}.on_start", draft.on_start, "Start", None))
+        found.append(check_action(problems, f"{path}.on_start", draft.on_start, "Start", None, egress))
     for name, trigger, condition in (
         ("on_success", "End", "Success"),
         ("on_failure", "End", "Failure"),
         ("on_cancel", "Cancel", None),
     ):
         for index, action in enumerate(getattr(draft, name) or ()):
-            found.append(check_action(problems, f"{path}.{name}[{index}]", action, trigger, condition))
+            found.append(check_action(problems, f"{path}.{name}[{index}]", action, trigger, condition, egress))
     return _encode(found).decode() if found else "[]"
 
 
 def check_action(
-    problems: list[Problem], path: str, draft: ActionDraft, trigger: str, condition: str | None
+    problems: list[Problem], path: str, draft: ActionDraft, trigger: str, condition: str | None, egress: Egress
 ) -> dict[str, Any]:
-    params = check_webhook(problems, path, draft)
+    params = check_webhook(problems, path, draft, egress)
     return {"kind": "Webhook", "trigger": trigger, "condition": condition, "params": params}
 
 
-def check_webhook(problems: list[Problem], path: str, draft: ActionDraft) -> dict[str, Any]:
-    """The parameters of a webhook as they are stored; what is wrong with them becomes problems."""
+def check_webhook(problems: list[Problem], path: str, draft: ActionDraft, egress: Egress) -> dict[str, Any]:
+    """The parameters of a webhook as they are stored; what is wrong with them becomes problems.
+
+    Names of hosts are not looked up here: that is done, and checked, whenever the webhook is sent.
+    """
     webhook: WebhookDraft = draft.params
     if draft.kind not in (None, "Webhook"):
         problems.append(Problem(f"{path}.kind", "must be 'Webhook'"))
-    problems.extend(Problem(f"{path}.params.url", refusal) for refusal in check_url(webhook.url))
+    problems.extend(Problem(f"{path}.params.url", refusal) for refusal in egress.check_url(webhook.url))
     verb = VERBS.get((webhook.verb or "Post").lower())
     if verb is None:
         problems.append(Problem(f"{path}.params.verb", f"must be one of {', '.join(VERBS.values())}"))
     if webhook.headers:
-        problems.extend(Problem(f"{path}.params.headers", refusal) for refusal in check_headers(webhook.headers))
+        problems.extend(Problem(f"{path}.params.headers", refusal) for refusal in egress.check_headers(webhook.headers))
     if webhook.timeout is not None and not 0 < webhook.timeout <= LONGEST_WEBHOOK_SECS:
         problems.append(
             Problem(f"{path}.params.timeout", f"must be above 0 and at most {LONGEST_WEBHOOK_SECS:g} seconds")

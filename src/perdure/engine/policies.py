@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from perdure.config import ConfigurationError, Settings
+from perdure.domain.errors import Invalid, Problem
 from perdure.domain.policy import Backoff, RetryLimits, RetryPolicy
 from perdure.domain.policy_parsing import parse_policy
+from perdure.domain.preview import Preview, preview
 from perdure.engine.intake import Policies
 
 
@@ -30,6 +33,15 @@ def policies_from(settings: Settings) -> Policies:
     if problems:
         raise ConfigurationError(problems)
     return Policies(limits, retry.policies, kinds, namespaces)
+
+
+def preview_policy(value: Mapping[str, Any] | str, policies: Policies, now: datetime) -> Preview:
+    """What a policy, or the one of this name, would do from now on; raises Invalid with every broken rule."""
+    policy, problems = parse_policy(value, "", policies.limits, policies.named)
+    if policy is None:
+        found = [Problem(problem.field or "policy", problem.message) for problem in problems]
+        raise Invalid(found or [Problem("policy", "must not be null")])
+    return preview(policy, policies.limits, now)
 
 
 def _parse_all(

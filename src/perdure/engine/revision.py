@@ -12,9 +12,12 @@ from perdure.domain.rules import Rule, lane_of
 from perdure.engine.intake import Policies, PolicyReader, check_action, encode_json
 from perdure.store.actions import replace_start_action
 from perdure.store.changes import Row
+from perdure.webhooks.egress import Egress
 
 
-def revise(row: Row, draft: RevisionDraft, policies: Policies) -> tuple[tuple[object, ...], list[Problem]]:
+def revise(
+    row: Row, draft: RevisionDraft, policies: Policies, egress: Egress
+) -> tuple[tuple[object, ...], list[Problem]]:
     """What a stored task becomes: payload, metadata, timeout, actions, policy and lane; and what is wrong with it."""
     problems: list[Problem] = []
     check_range(problems, "timeout", draft.timeout, *TIMEOUT_RANGE)
@@ -26,7 +29,7 @@ def revise(row: Row, draft: RevisionDraft, policies: Policies) -> tuple[tuple[ob
     if draft.retry is not None:
         policy = PolicyReader(policies).read(problems, "retry", draft.retry)
     timeout = row["timeout"] if draft.timeout is None else draft.timeout
-    return (payload, metadata, timeout, _actions(problems, row, draft), policy, lane), problems
+    return (payload, metadata, timeout, _actions(problems, row, draft, egress), policy, lane), problems
 
 
 def _metadata(problems: list[Problem], row: Row, draft: RevisionDraft) -> tuple[str | None, int]:
@@ -40,12 +43,12 @@ def _metadata(problems: list[Problem], row: Row, draft: RevisionDraft) -> tuple[
     return metadata, lane_of(row["executor"], row["namespace"], row["kind"], rules, draft.metadata)
 
 
-def _actions(problems: list[Problem], row: Row, draft: RevisionDraft) -> str:
+def _actions(problems: list[Problem], row: Row, draft: RevisionDraft, egress: Egress) -> str:
     actions: str = row["actions"]
     if draft.on_start is None:
         return actions
     if row["executor"] == Executor.WORKER:
         problems.append(Problem("on_start", "cannot be given to a task that a Python worker runs"))
         return actions
-    start = check_action(problems, "on_start", draft.on_start, "Start", None)
+    start = check_action(problems, "on_start", draft.on_start, "Start", None, egress)
     return replace_start_action(actions, msgspec.json.encode(start))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from random import Random
 from typing import Protocol
 
@@ -35,6 +34,7 @@ from perdure.engine.wakeups import Wakeups
 from perdure.engine.writer import Writer
 from perdure.store.changes import Changes
 from perdure.store.interface import Store
+from perdure.webhooks.egress import Egress
 from perdure.webhooks.sender import Sender
 
 log = logging.getLogger("perdure.engine")
@@ -59,6 +59,7 @@ class Engine:
         store: Store,
         clock: Clock,
         sender: Sender,
+        egress: Egress,
         settings: Settings,
         host_url: str,
         listener: Listener,
@@ -68,7 +69,7 @@ class Engine:
         rng = rng or Random()
         policies = policies_from(settings)
         decide = decision_maker(policies.limits, clock, rng)
-        intake = Intake(new_id, policies)
+        intake = Intake(new_id, policies, egress)
         calls = Calls(host_url, settings.webhooks.timeout_secs)
         self.store = store
         self.clock = clock
@@ -87,6 +88,7 @@ class Engine:
             self.writer,
             sender,
             calls,
+            egress,
             clock,
             decide,
             self.wakeups,
@@ -167,7 +169,13 @@ class Engine:
             await asyncio.wait(self._running)
         self._running = []
         await asyncio.gather(*[loop.drain() for loop in self._loops])
-        with suppress(Unavailable):
-            await self.counters.drain()
-        await self.writer.idle()
+        await self.flush()
         await self.sender.close()
+
+    async def flush(self) -> None:
+        """Write what was gathered or is still being written."""
+        try:
+            await self.counters.drain()
+        except Unavailable as error:
+            log.error("the last counts could not be written", extra={"fields": {"error": str(error)}})
+        await self.writer.idle()

@@ -18,7 +18,8 @@ from perdure.store.statements import Dialect
 
 _LIVE = ", ".join(f"'{status.value}'" for status in Status if status in LIVE)
 _SHOWN = f"CASE WHEN task.paused AND task.status IN ({_LIVE}) THEN 'paused' ELSE task.status END"
-_FIND = {Dialect.SQLITE: "instr", Dialect.POSTGRES: "strpos"}
+#: Where a part begins in a text, 0 if it does not occur in it.
+FIND = {Dialect.SQLITE: "instr", Dialect.POSTGRES: "strpos"}
 _CONTAINS = {
     Dialect.SQLITE: "json_contains(task.metadata, ?)",
     Dialect.POSTGRES: "task.metadata @> CAST(? AS jsonb)",
@@ -74,7 +75,9 @@ class Listed:
     next_cursor: str | None
 
 
-class _Conditions:
+class Conditions:
+    """Conditions that must all hold, and the values that they are about."""
+
     def __init__(self) -> None:
         self._parts: list[str] = []
         self.values: list[Any] = []
@@ -93,8 +96,8 @@ class _Conditions:
 
 async def list_tasks(session: Session, wanted: TaskFilter, page: Page) -> Listed:
     """A page of tasks, with the columns that a listing shows."""
-    find = _FIND[session.dialect]
-    conditions = _Conditions()
+    find = FIND[session.dialect]
+    conditions = Conditions()
     conditions.add_given("task.batch_id = ?", wanted.batch_id)
     conditions.add_given("task.id < ?", page.cursor)
     if wanted.statuses:
@@ -119,8 +122,8 @@ async def list_tasks(session: Session, wanted: TaskFilter, page: Page) -> Listed
 
 async def list_batches(session: Session, wanted: BatchFilter, page: Page) -> list[Row]:
     """A page of batches, without their tasks."""
-    find = _FIND[session.dialect]
-    conditions = _Conditions()
+    find = FIND[session.dialect]
+    conditions = Conditions()
     conditions.add_given("batch.created_at >= ?", wanted.created_after)
     conditions.add_given("batch.created_at < ?", wanted.created_before)
     if wanted.name is not None:

@@ -139,5 +139,5 @@ async def count_tasks(session: Session) -> tuple[dict[str, int], dict[str, int]]
 
 
 async def ping(session: Session) -> None:
-    """Nothing but a round trip to the database."""
+    """The least that shows whether the database can be read."""
     await session.fetch("ping")

@@ -71,6 +71,11 @@ TIME_COLUMNS = frozenset(
         "first_created_at",
         "latest_updated_at",
         "due_at",
+        "scheduled_at",
+        "retried_at",
+        "last_retried_at",
+        "expires_at",
+        "locked_at",
     }
 )
 FLAG_COLUMNS = frozenset(

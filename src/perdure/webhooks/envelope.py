@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 
 from multidict import CIMultiDict
 
@@ -11,13 +12,23 @@ from perdure.webhooks.request import WebhookRequest
 
 USER_AGENT = f"perdure/{__version__}"
 
+SIGNATURE_HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
+
 #: What the sender can decode within bounds.
 ACCEPTED_ENCODINGS = "gzip, deflate"
 
 
-def outgoing_headers(request: WebhookRequest, traceparent: str) -> CIMultiDict[str]:
-    """Ours replace the user's whatever their case, so that a receiver never sees two of one name."""
-    headers: CIMultiDict[str] = CIMultiDict(request.headers)
+def outgoing_headers(
+    request: WebhookRequest, given: Mapping[str, str], traceparent: str, signature: Mapping[str, str]
+) -> CIMultiDict[str]:
+    """`given`, the user's with secrets filled in, and ours, which replace the user's whatever their case.
+
+    So a receiver never sees two of one name, nor a signature that is not ours.
+    """
+    headers: CIMultiDict[str] = CIMultiDict(given)
+    for name in SIGNATURE_HEADERS:
+        headers.popall(name, None)
+    headers.update(signature)
     headers.setdefault("User-Agent", USER_AGENT)
     if request.body is not None:
         headers.setdefault("Content-Type", "application/json")

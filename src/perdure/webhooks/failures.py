@@ -68,7 +68,7 @@ def explain(problem: Exception, where: str) -> Failure | None:
     match problem:
         case ConnectionLost(__cause__=Exception() as cause):
             return _explain_lost(cause, where)
-        case aiohttp.ClientConnectorDNSError(os_error=BlockedAddress() as refusal):
+        case aiohttp.ClientConnectorError(os_error=BlockedAddress() as refusal):
             return Failure(BLOCKED_ADDRESS, _one_line(str(refusal)))
         case aiohttp.ClientConnectorDNSError():
             reason = problem.os_error.strerror or str(problem.os_error)

@@ -1,7 +1,7 @@
-"""Who may be called, and with which headers.
+"""The form of URLs and headers, and what decides who may be called.
 
-Checked when a webhook is submitted and again before it is sent. The form of URL and headers is checked here;
-which hosts and addresses are open is up to the `Guard` that a sender is given.
+Checked when a webhook is submitted and again before it is sent. Which hosts and addresses are open is up to the
+`Guard` that a sender is given: `perdure.webhooks.address_guard` has the one that is used.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ class Guard(Protocol):
     def check_host(self, host: str, port: int, /) -> list[str]:
         """Why this host must not be called; empty if it may. Literal addresses come here, to no resolver."""
 
+    def check_address(self, host: str, address: str, port: int, /) -> list[str]:
+        """Why the address that `host` led to must not be connected to; empty if it may."""
+
     def resolver(self) -> AbstractResolver | None:
         """Looks up host names or raises `BlockedAddress`; None for the system's. The sender closes it."""
 
@@ -65,8 +68,20 @@ class OpenGuard:
     def check_host(self, _host: str, _port: int, /) -> list[str]:
         return []
 
+    def check_address(self, _host: str, _address: str, _port: int, /) -> list[str]:
+        return []
+
     def resolver(self) -> AbstractResolver | None:
         return None
+
+
+def check_target(url: str, guard: Guard) -> list[str]:
+    """Why `url` must not be called, as far as can be said without asking for addresses; empty if it may."""
+    refusals = check_url(url)
+    if refusals:
+        return refusals
+    origin, _ = split_url(url)
+    return guard.check_host(origin.raw_host or "", origin.port or 0)
 
 
 def check_url(url: str) -> list[str]:

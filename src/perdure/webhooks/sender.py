@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from dataclasses import dataclass, field
+import socket
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Protocol
 
@@ -14,6 +18,7 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from perdure.webhooks.body import BoundedBody
+from perdure.webhooks.egress import Egress
 from perdure.webhooks.envelope import new_traceparent, outgoing_headers
 from perdure.webhooks.failures import (
     BLOCKED_ADDRESS,
@@ -25,8 +30,11 @@ from perdure.webhooks.failures import (
     Failure,
     explain,
 )
-from perdure.webhooks.guard import Guard, check_headers, check_url
+from perdure.webhooks.guard import BlockedAddress, check_headers, check_url
+from perdure.webhooks.places import Places
 from perdure.webhooks.request import KEPT_HEADERS, WebhookAnswer, WebhookRequest
+from perdure.webhooks.secrets import UnknownSecret
+from perdure.webhooks.signing import Signer
 from perdure.webhooks.target import target_url
 
 log = logging.getLogger(__name__)
@@ -37,12 +45,18 @@ _HEADER_LINE_LIMIT = 8 * 1024
 _HEADER_COUNT_LIMIT = 128
 _KEPT_HEADER_LENGTH = 256
 
+#: The host whose call the running task makes: for the last look at an address before it is connected to.
+_host_called: ContextVar[str] = ContextVar("host_called", default="")
+
 
 class Sender(Protocol):
     """Sends webhooks."""
 
     async def send(self, request: WebhookRequest) -> WebhookAnswer:
-        """Calls the receiver once. What the other side does is in the answer; only cancellation raises."""
+        """Calls the receiver once. What the other side does is in the answer.
+
+        Raises `NoPlace` if nothing was sent because too many calls to the destination are under way.
+        """
 
     async def close(self) -> None:
         """Drops all connections. Calls still under way fail: end them first."""
@@ -59,28 +73,56 @@ class _Progress:
 
 
 class HttpSender:
-    """Sends over pooled connections, at most `concurrency` calls at a time; further ones wait their turn."""
+    """Sends over pooled connections, at most `concurrency` calls at a time and `per_destination` of them to one
+    scheme, host and port; further ones wait their turn, as long as `patience_secs` says."""
 
     def __init__(
-        self, *, concurrency: int, connect_timeout_secs: float, response_limit_bytes: int, guard: Guard
+        self,
+        *,
+        concurrency: int,
+        connect_timeout_secs: float,
+        response_limit_bytes: int,
+        egress: Egress,
+        signer: Signer | None = None,
+        per_destination: int | None = None,
+        patience_secs: float | None = None,
     ) -> None:
         self._concurrency = concurrency
         self._connect_timeout_secs = connect_timeout_secs
         self._response_limit_bytes = response_limit_bytes
-        self._guard = guard
+        self._egress = egress
+        self._signer = signer
         # Waiting for a place is not the receiver's fault: the time of a call begins behind this.
-        self._places = asyncio.Semaphore(concurrency)
+        self._places = Places(concurrency, per_destination or concurrency, patience_secs)
         self._session: aiohttp.ClientSession | None = None
         self._resolver: AbstractResolver | None = None
         self._closed = False
 
     async def send(self, request: WebhookRequest) -> WebhookAnswer:
-        async with self._places:
+        try:
+            headers = self._egress.secrets.resolve(request.headers)
+        except UnknownSecret as problem:
+            return _answer(_Progress(), Failure(INVALID_REQUEST, str(problem)), 0.0)
+        if refusal := _refuse_form(request.url, headers):
+            return _answer(_Progress(), refusal, 0.0)
+        url = target_url(request.url, request.handle)
+        async with self._places.take(str(url.origin())):
             read_clock = asyncio.get_running_loop().time
             began = read_clock()
             progress = _Progress()
-            failure = _refuse_form(request) or await self._call(request, progress)
-            return _answer(progress, failure, read_clock() - began)
+            failure = await self._call(request, url, headers, progress)
+            answer = _answer(progress, failure, read_clock() - began)
+        return answer if headers is request.headers else self._without_secrets(request, answer)
+
+    def _without_secrets(self, request: WebhookRequest, answer: WebhookAnswer) -> WebhookAnswer:
+        """Some receivers send back what they were sent; an answer is kept, shown and logged."""
+        mask = partial(self._egress.secrets.mask, request.headers)
+        return replace(
+            answer,
+            body=mask(answer.body),
+            headers={name: mask(value.encode()).decode() for name, value in answer.headers.items()},
+            error=None if answer.error is None else mask(answer.error.encode()).decode(),
+        )
 
     async def close(self) -> None:
         self._closed = True
@@ -89,15 +131,18 @@ class HttpSender:
         if self._resolver is not None:
             await self._resolver.close()
 
-    async def _call(self, request: WebhookRequest, progress: _Progress) -> Failure | None:
-        url = target_url(request.url, request.handle)
-        if refusals := self._guard.check_host(url.raw_host or "", url.port or 0):
+    async def _call(
+        self, request: WebhookRequest, url: URL, headers: Mapping[str, str], progress: _Progress
+    ) -> Failure | None:
+        host = url.raw_host or ""
+        if refusals := self._egress.guard.check_host(host, url.port or 0):
             return Failure(BLOCKED_ADDRESS, "; ".join(refusals))
+        _host_called.set(host)
         where = f"{url.host_subcomponent}:{url.port}"
         session = self._open_session()
         try:
             async with asyncio.timeout(request.timeout_secs):
-                await self._exchange(session, request, url, progress)
+                await self._exchange(session, request, url, headers, progress)
         except TimeoutError:
             if progress.connected:
                 return Failure(READ_TIMEOUT, f"no complete answer from {where} within {request.timeout_secs:g} s")
@@ -112,13 +157,20 @@ class HttpSender:
         return None
 
     async def _exchange(
-        self, session: aiohttp.ClientSession, request: WebhookRequest, url: URL, progress: _Progress
+        self,
+        session: aiohttp.ClientSession,
+        request: WebhookRequest,
+        url: URL,
+        headers: Mapping[str, str],
+        progress: _Progress,
     ) -> None:
+        body = None if request.body is None else request.body.encode()
+        signature = self._signer.sign(request.idempotency_key, body or b"") if self._signer else {}
         async with session.request(
             request.verb,
             url,
-            data=None if request.body is None else request.body.encode(),
-            headers=outgoing_headers(request, new_traceparent()),
+            data=body,
+            headers=outgoing_headers(request, headers, new_traceparent(), signature),
             allow_redirects=False,
             trace_request_ctx=progress,
         ) as response:
@@ -137,12 +189,13 @@ class HttpSender:
         if self._closed:
             raise RuntimeError("This sender is closed; make a new one to send again.")
         if self._session is None:
-            self._resolver = self._guard.resolver()
+            self._resolver = self._egress.guard.resolver()
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     limit=self._concurrency,
                     keepalive_timeout=_IDLE_CONNECTION_SECS,
                     resolver=self._resolver,
+                    socket_factory=self._open_socket,
                 ),
                 timeout=aiohttp.ClientTimeout(connect=self._connect_timeout_secs, ceil_threshold=math.inf),
                 trust_env=False,
@@ -157,6 +210,13 @@ class HttpSender:
                 trace_configs=[_connection_trace()],
             )
         return self._session
+
+    def _open_socket(self, target: aiohttp.AddrInfoType) -> socket.socket:
+        """Every connection begins here, whatever way its address came: it is looked at once more."""
+        family, kind, protocol, _, (address, port, *_) = target
+        if refusals := self._egress.guard.check_address(_host_called.get(), address, port):
+            raise BlockedAddress("; ".join(refusals))
+        return socket.socket(family=family, type=kind, proto=protocol)
 
 
 async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -180,8 +240,8 @@ def _connection_trace() -> aiohttp.TraceConfig:
     return trace
 
 
-def _refuse_form(request: WebhookRequest) -> Failure | None:
-    refusals = [*check_url(request.url), *check_headers(request.headers)]
+def _refuse_form(url: str, headers: Mapping[str, str]) -> Failure | None:
+    refusals = [*check_url(url), *check_headers(headers)]
     return Failure(INVALID_REQUEST, "; ".join(refusals)) if refusals else None
 
 

@@ -1,4 +1,4 @@
-"""One batch: its totals, stopping it, other rules for its tasks."""
+"""One batch: its totals, stopping it, retrying it, other rules for its tasks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.responses import Response
 from perdure.api.answers import answer
 from perdure.api.endpoints import ID, INVALID, NO_BATCH, TOO_LARGE, Answer, Endpoint
 from perdure.api.requests import decode, path_id, read_body
+from perdure.api.retry_shapes import BatchRetryResult
 from perdure.api.services import Services
 from perdure.api.shapes import BatchDetails, RulesResult, StopResult
 from perdure.api.views import batch_details, stop_result
@@ -29,6 +30,11 @@ async def show_batch(request: Request, services: Services) -> Response:
 
 async def stop_batch(request: Request, services: Services) -> Response:
     return answer(stop_result(await services.commands.stop_batch(path_id(request, "batch"))))
+
+
+async def retry_batch(request: Request, services: Services) -> Response:
+    id = path_id(request, "batch")
+    return answer(BatchRetryResult(id, await services.commands.retry_batch(id)))
 
 
 async def change_rules(request: Request, services: Services) -> Response:
@@ -70,6 +76,17 @@ ENDPOINTS = (
         description="Cancels every task that has not ended; may be repeated.",
         parameters=(ID,),
         answers=(Answer(200, "What was canceled.", StopResult), NO_BATCH),
+    ),
+    Endpoint(
+        method="POST",
+        path="/batch/{id}/retry",
+        handler=retry_batch,
+        subject=SUBJECT,
+        summary="Retry everything that failed in a batch",
+        description="In place: each failed or parked task starts anew with a fresh budget, and what ended only because "
+        "of them is put back.",
+        parameters=(ID,),
+        answers=(Answer(200, "How many tasks live again.", BatchRetryResult), NO_BATCH),
     ),
     Endpoint(
         method="PATCH",

@@ -15,7 +15,6 @@ from perdure.api.endpoints import Answer, Endpoint
 from perdure.api.services import Metrics, Services
 from perdure.api.shapes import Health, Readiness
 from perdure.clock import monotonic
-from perdure.domain.errors import Unavailable
 from perdure.store.interface import Store
 from perdure.store.lookups import count_tasks, ping
 
@@ -44,8 +43,9 @@ async def show_readiness(_request: Request, services: Services) -> Response:
 async def _database_answers(store: Store) -> bool:
     try:
         await _within(PING_TIMEOUT_SECS, store.read(ping))
-    except (Unavailable, TimeoutError) as error:
-        log.warning("the database does not answer", extra={"fields": {"error": str(error)}})
+    except Exception as error:
+        # Whatever it is, the question was whether the database works, and it does not.
+        log.warning("the database does not answer", extra={"fields": {"error": repr(error)}})
         return False
     return True
 
@@ -92,8 +92,9 @@ class Gauges:
                 return
             try:
                 by_status, by_kind = await _within(REFRESH_TIMEOUT_SECS, self._store.read(count_tasks))
-            except (Unavailable, TimeoutError) as error:
-                log.warning("tasks could not be counted", extra={"fields": {"error": str(error)}})
+            except Exception as error:
+                # The other metrics are worth having all the same.
+                log.warning("tasks could not be counted", extra={"fields": {"error": repr(error)}})
             else:
                 self._metrics.set_tasks_by_status(by_status)
                 self._metrics.set_running_by_kind(by_kind)

@@ -13,7 +13,7 @@ from perdure.api.services import Services
 from perdure.api.shapes import AttemptEntry, DeliveryEntry, EventEntry, FullTask
 from perdure.api.views import entries, event_entry, full_task
 from perdure.domain.checks import check_count
-from perdure.domain.drafts import CountDraft, ReportDraft
+from perdure.domain.drafts import CountDraft, ReportDraft, RevisionDraft
 from perdure.domain.errors import Invalid, Problem
 from perdure.domain.model import Task
 from perdure.store.lookups import (
@@ -74,6 +74,13 @@ async def pause_task(request: Request, services: Services) -> Response:
 
 async def resume_task(request: Request, services: Services) -> Response:
     return await _changed(services, await services.commands.resume(path_id(request)))
+
+
+async def retry_task(request: Request, services: Services) -> Response:
+    id = path_id(request)
+    body = await read_body(request, services.max_body_bytes)
+    revision = None if body.strip() in (b"", b"null") else decode(body, RevisionDraft)
+    return await _changed(services, await services.commands.retry(id, revision))
 
 
 async def _changed(services: Services, task: Task) -> Response:
@@ -170,6 +177,19 @@ ENDPOINTS = (
         summary="Cancel a task",
         parameters=(ID,),
         answers=(_TASK, NO_TASK, CONFLICT),
+    ),
+    Endpoint(
+        method="POST",
+        path="/task/{id}/retry",
+        handler=retry_task,
+        subject=SUBJECT,
+        summary="Retry a task now",
+        description="A task that waits for its retry waits no longer. One that failed, was canceled or is parked "
+        "starts anew with a fresh budget, and what ended only because of it is put back. A body changes it first.",
+        parameters=(ID,),
+        body=RevisionDraft,
+        body_required=False,
+        answers=(_TASK, INVALID, NO_TASK, CONFLICT, TOO_LARGE),
     ),
     Endpoint(
         method="GET",

@@ -21,6 +21,7 @@ from perdure.engine.writer import Writer
 from perdure.store.changes import Row
 from perdure.store.interface import Store
 from perdure.store.verbs.deliver import Settled, next_delivery, settle_deliveries, take_deliveries
+from perdure.webhooks.places import NoPlace
 from perdure.webhooks.request import WebhookAnswer
 from perdure.webhooks.sender import Sender
 
@@ -91,7 +92,14 @@ class DeliverLoop(Loop):
     async def _deliver(self, row: Row) -> None:
         trigger = Trigger(row["condition"] if row["trigger"] == "end" else row["trigger"])
         request = self._calls.build(row["params"], row["task_id"], trigger, row["attempt"], row["action_index"])
-        answer = await self._sender.send(request)
+        try:
+            answer = await self._sender.send(request)
+        except NoPlace as problem:
+            log.warning(
+                f"the {trigger.value} webhook was not sent; it comes due again with the same key",
+                extra=log_fields(request, error=str(problem)),
+            )
+            return
         self._listener.sent(trigger.value, answer.accepted, answer.duration_secs)
         settled = self._judge(row, trigger, answer)
         if not answer.accepted:

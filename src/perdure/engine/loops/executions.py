@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from perdure.clock import Clock
 from perdure.domain.errors import Invalid
 from perdure.domain.model import Submission
@@ -46,7 +48,7 @@ class ExecutionLoop(Loop):
             return False
         submissions, broken = self._repeat(due)
         launched = await self._store.write(lambda session: launch_executions(session, submissions, broken))
-        for submission in submissions:
+        for submission in launched:
             log.info(
                 "running a failed batch again",
                 extra={
@@ -57,7 +59,7 @@ class ExecutionLoop(Loop):
                     }
                 },
             )
-        return launched == LAUNCHED_AT_ONCE
+        return len(launched) == LAUNCHED_AT_ONCE
 
     def _repeat(self, due: Sequence[Row]) -> tuple[list[Submission], list[str]]:
         """What to store for the batches that are due, and the ids of those that cannot be repeated."""
@@ -66,7 +68,7 @@ class ExecutionLoop(Loop):
         for row in due:
             try:
                 submissions.append(self._intake.repeat(row, self._clock.now()))
-            except Invalid as error:
+            except (Invalid, msgspec.MsgspecError) as error:
                 broken.append(row["id"])
                 log.error(
                     "a batch cannot be run again: its definition no longer keeps the rules; it has failed",

@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.clock import Clock, monotonic
 from perdure.domain.checks import PAYLOAD_BYTES, clip
-from perdure.domain.classify import failure_from_answer
+from perdure.domain.classify import classify, failure_from_answer
 from perdure.domain.drafts import ActionDraft
 from perdure.domain.errors import PerdureError, Problem, Unavailable
 from perdure.domain.keys import Trigger
@@ -30,6 +30,8 @@ from perdure.store.interface import Session, Store
 from perdure.store.verbs.claim import Claim, claim
 from perdure.store.verbs.fail import Decide
 from perdure.store.verbs.start import Answered, settle_starts
+from perdure.webhooks.egress import Egress
+from perdure.webhooks.places import NoPlace
 from perdure.webhooks.request import WebhookAnswer, WebhookRequest
 from perdure.webhooks.sender import Sender
 
@@ -64,6 +66,7 @@ class StartLoop(Loop):
         writer: Writer,
         sender: Sender,
         calls: Calls,
+        egress: Egress,
         clock: Clock,
         decide: Decide,
         wakeups: Wakeups,
@@ -75,6 +78,7 @@ class StartLoop(Loop):
         self._writer = writer
         self._sender = sender
         self._calls = calls
+        self._egress = egress.for_receivers()
         self._clock = clock
         self._decide = decide
         self._settings = settings
@@ -110,22 +114,28 @@ class StartLoop(Loop):
 
     async def _start(self, row: Row) -> None:
         attempt = row["attempt"]
+        (params,) = actions_for(row["actions"], Trigger.START)
+        request = self._calls.build(params, row["id"], Trigger.START, attempt)
         try:
-            (params,) = actions_for(row["actions"], Trigger.START)
-            request = self._calls.build(params, row["id"], Trigger.START, attempt)
             answer = await self._sender.send(request)
+        except NoPlace as problem:
+            log.warning(
+                "an on_start call was not made; it is taken up again after its lease, with the same key",
+                extra=log_fields(request, attempt=attempt, error=str(problem)),
+            )
+            return
         except asyncio.CancelledError:
             log.warning(
                 "an on_start call was cut off by the shutdown; another instance sends it again with the same key",
-                extra={"fields": {"task": row["id"], "attempt": attempt}},
+                extra=log_fields(request, attempt=attempt),
             )
             raise
-        self._listener.sent(Trigger.START.value, answer.accepted, answer.duration_secs)
+        self._listener.sent(Trigger.START.value, self._is_success(answer), answer.duration_secs)
         await self._record(request, self._answered(row, request, answer))
 
     def _answered(self, row: Row, request: WebhookRequest, answer: WebhookAnswer) -> Answered:
         task_id, attempt = row["id"], row["attempt"]
-        if not answer.accepted:
+        if not self._is_success(answer):
             failure = self._failure(answer)
             log.warning(
                 "on_start was not accepted",
@@ -134,7 +144,11 @@ class StartLoop(Loop):
             return Answered(task_id, attempt, answer.status, clip(answer.describe()), failure=failure)
         if row["completion"] == Completion.RESPONSE:
             return Answered(task_id, attempt, answer.status, finished=True, result=_result_of(answer))
-        return Answered(task_id, attempt, answer.status, cancel_params=_cancel_params(answer, request))
+        return Answered(task_id, attempt, answer.status, cancel_params=_cancel_params(answer, request, self._egress))
+
+    def _is_success(self, answer: WebhookAnswer) -> bool:
+        """2xx, unless the configured table says otherwise."""
+        return answer.status is not None and classify(answer.status, None, self._settings.classification) is None
 
     def _failure(self, answer: WebhookAnswer) -> Failure:
         return failure_from_answer(
@@ -185,7 +199,7 @@ def _result_of(answer: WebhookAnswer) -> str | None:
     return None if problems else text
 
 
-def _cancel_params(answer: WebhookAnswer, request: WebhookRequest) -> str | None:
+def _cancel_params(answer: WebhookAnswer, request: WebhookRequest, egress: Egress) -> str | None:
     """How the receiver wants to be told of a cancel, if its answer says so and it is a webhook that may be called."""
     if b'"kind"' not in answer.body or b'"params"' not in answer.body:
         return None
@@ -195,7 +209,7 @@ def _cancel_params(answer: WebhookAnswer, request: WebhookRequest) -> str | None
         log.warning("the cancel action in the answer was dropped", extra=log_fields(request, error=str(error)))
         return None
     problems: list[Problem] = []
-    params = check_webhook(problems, "action", draft)
+    params = check_webhook(problems, "action", draft, egress)
     if problems:
         reasons = "; ".join(str(problem) for problem in problems)
         log.warning("the cancel action in the answer was dropped", extra=log_fields(request, error=reasons))

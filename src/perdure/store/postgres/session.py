@@ -62,6 +62,8 @@ class PostgresSession(Session):
         return found
 
     async def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        if not rows:
+            return
         began = monotonic()
         if len(rows) > LONGEST_INSERT:
             await self._connection.copy_records_to_table(table, records=rows, columns=columns)

@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 
 from perdure.clock import Clock, SteeredClock, monotonic
+from perdure.config.problems import mask_password
 from perdure.domain.errors import Unavailable
 from perdure.store.interface import CommitListener, QueryListener, Result, StoreOptions, Work
 from perdure.store.postgres.migrate import migrate
@@ -78,7 +79,11 @@ class PostgresStore:
         self._query_listeners.append(listener)
 
     async def open(self) -> None:
-        connection = await connect(self._url)
+        try:
+            connection = await connect(self._url)
+        except (TimeoutError, *GONE) as error:
+            reason = str(error) or type(error).__name__
+            raise Unavailable(f"The database {mask_password(self._url)} does not answer: {reason}") from error
         try:
             await migrate(connection)
             self._types = await _read_types(connection)

@@ -49,15 +49,15 @@ WITH heads AS (
 ), shares AS (
     SELECT lane, count(*) AS share FROM heads GROUP BY lane
 )
-SELECT taken.id FROM shares
+SELECT taken.id, taken.lane FROM shares
 CROSS JOIN LATERAL (
-    SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = shares.lane
+    SELECT t.id, t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = shares.lane
     ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT shares.share
     FOR UPDATE SKIP LOCKED
 ) AS taken
 
 -- name: take_heads @sqlite
-SELECT t.id
+SELECT t.id, t.lane
 FROM {rows(lane bigint, room int)}
 CROSS JOIN json_each((
     SELECT json_group_array(id) FROM (
@@ -90,11 +90,11 @@ WHERE true
 GROUP BY input.n, key
 
 -- name: claim
-WITH input AS (SELECT id FROM {ids})
+WITH input AS (SELECT id, lane FROM {rows(id uuid, lane bigint)})
 UPDATE task SET from_status = status, status = 'claimed', locked_by = :instance, lease_until = :lease_until,
     started_at = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND {guard(claimed)} AND NOT task.paused
+WHERE task.id = input.id AND task.lane = input.lane AND {guard(claimed)} AND NOT task.paused
 RETURNING {moved}, task.completion, task.payload
 
 -- name: open_starts
@@ -136,7 +136,7 @@ WITH input AS (SELECT id FROM {ids})
 UPDATE task SET from_status = status, status = 'pending', locked_by = NULL, lease_until = NULL, started_at = NULL,
     last_updated = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND {guard(lease_lost)} AND task.lease_until <= :now
+WHERE task.id = input.id AND {guard(lease_lost)} AND coalesce(task.lease_until <= :now, FALSE)
 RETURNING {moved}
 
 -- name: lock_name @postgres

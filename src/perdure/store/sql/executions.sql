@@ -1,5 +1,5 @@
 -- name: ended_executions
-SELECT b.id, b.execution_id, b.retry_policy, b.retry_count, b.created_at, b.error_history
+SELECT b.id, b.execution_id, b.retry_policy, b.retry_count, b.created_at, b.error_history, b.version
 FROM batch b {by(batch_unsettled)}
 WHERE b.retry_state IN ('open', 'retrying') AND b.id > :after
     AND NOT EXISTS (SELECT 1 FROM task WHERE task.batch_id = b.execution_id AND {guard(live)})
@@ -13,12 +13,12 @@ LEFT JOIN task_attempt a ON a.task_id = t.id AND a.attempt = t.attempt
 ORDER BY t.ended_at, t.position
 
 -- name: settle_executions
-WITH input AS (SELECT id, execution_id, retry_state, next_retry_at, error_history FROM
-    {rows(id uuid, execution_id uuid, retry_state text, next_retry_at timestamptz, error_history jsonb)})
+WITH input AS (SELECT id, version, retry_state, next_retry_at, error_history FROM
+    {rows(id uuid, version int, retry_state text, next_retry_at timestamptz, error_history jsonb)})
 UPDATE batch SET retry_state = input.retry_state, next_retry_at = input.next_retry_at,
-    error_history = input.error_history, updated_at = :now, version = version + 1
+    error_history = input.error_history, updated_at = :now, version = batch.version + 1
 FROM input
-WHERE batch.id = input.id AND batch.execution_id = input.execution_id AND batch.retry_state IN ('open', 'retrying')
+WHERE batch.id = input.id AND batch.version = input.version AND batch.retry_state IN ('open', 'retrying')
     AND NOT EXISTS (SELECT 1 FROM task WHERE task.batch_id = batch.execution_id AND {guard(live)})
 RETURNING batch.id
 
@@ -46,7 +46,7 @@ WHERE (id = :batch_id OR id = (SELECT retry_of FROM batch WHERE id = :batch_id))
 -- name: reopen_executions
 UPDATE batch SET retry_state = CASE WHEN retry_count = 0 THEN 'open' ELSE 'retrying' END, next_retry_at = NULL,
     updated_at = :now, version = version + 1
-WHERE retry_state IN ('scheduled', 'completed', 'failed', 'cancelled') AND id IN (
+WHERE retry_state IS NOT NULL AND id IN (
     SELECT coalesce(b.retry_of, b.id) FROM {ids} JOIN batch b ON b.id = input.id
     JOIN batch first ON first.id = coalesce(b.retry_of, b.id) AND first.execution_id = b.id)
 

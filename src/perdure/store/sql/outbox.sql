@@ -19,7 +19,7 @@ WITH input AS (SELECT id FROM {ids})
 UPDATE webhook_execution SET status = 'pending', attempts = attempts + 1, next_send_at = :stale, sender = :instance,
     updated_at = :now
 FROM input
-WHERE webhook_execution.id = input.id AND webhook_execution.next_send_at <= :now
+WHERE webhook_execution.id = input.id AND coalesce(webhook_execution.next_send_at <= :now, FALSE)
 RETURNING webhook_execution.id, webhook_execution.task_id, webhook_execution.trigger,
     webhook_execution.condition, webhook_execution.attempt, webhook_execution.action_index,
     webhook_execution.idempotency_key,
@@ -42,6 +42,8 @@ UPDATE webhook_execution SET status = input.status, last_status = input.last_sta
     updated_at = :now
 FROM input
 WHERE webhook_execution.idempotency_key = input.key AND webhook_execution.status <> 'success'
+    AND (input.status = 'success' OR webhook_execution.sender = :instance)
+RETURNING webhook_execution.idempotency_key
 
 -- name: next_delivery
 SELECT min(next_send_at) AS due_at FROM webhook_execution WHERE next_send_at IS NOT NULL
@@ -52,3 +54,18 @@ SELECT id, task_id, trigger, condition, action_index, attempt, idempotency_key, 
 FROM webhook_execution
 WHERE idempotency_key >= :first AND idempotency_key < :last
 ORDER BY created_at, idempotency_key LIMIT :most
+
+-- name: read_deliveries
+WITH input AS (SELECT id FROM {ids})
+SELECT w.id, w.task_id, w.trigger, w.condition, w.action_index, w.attempt, w.idempotency_key, w.status, w.attempts,
+    w.next_send_at, w.last_status, w.last_error, w.created_at, w.updated_at
+FROM webhook_execution w JOIN input ON w.id = input.id
+
+-- name: redrive_deliveries
+WITH input AS (SELECT id FROM {ids})
+UPDATE webhook_execution SET next_send_at = :now, updated_at = :now
+FROM input
+WHERE webhook_execution.id = input.id AND webhook_execution.trigger <> 'start'
+    AND (webhook_execution.status = 'failure'
+        OR (webhook_execution.status = 'pending' AND webhook_execution.attempts = 0))
+RETURNING webhook_execution.id

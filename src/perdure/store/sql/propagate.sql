@@ -10,8 +10,9 @@ WITH RECURSIVE roots(id) AS (SELECT id FROM {ids}), doomed(id) AS (
 )
 SELECT doomed.id, parent.id AS parent_id, parent.name AS parent_name
 FROM doomed
-JOIN link ON link.child_id = doomed.id AND link.condition = 'on_success'
-JOIN task parent ON parent.id = link.parent_id
+-- There is always such a link and its parent; LEFT keeps SQLite from beginning with all links.
+LEFT JOIN link ON link.child_id = doomed.id AND link.condition = 'on_success'
+LEFT JOIN task parent ON parent.id = link.parent_id
 ORDER BY doomed.id, parent.position
 
 -- name: doom
@@ -56,7 +57,7 @@ UPDATE task SET from_status = status, version = version + 1, last_updated = :now
     status = CASE WHEN waits > freed.met THEN status ELSE 'pending' END
 FROM freed
 WHERE task.id = freed.id AND {guard(released)}
-RETURNING task.id, task.batch_id, task.kind, task.status, task.attempt
+RETURNING task.id, task.batch_id, task.kind, task.status, task.attempt, task.delayed, task.run_at
 
 -- name: dead_ends
 WITH RECURSIVE climb(id, via) AS (

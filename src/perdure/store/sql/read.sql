@@ -18,7 +18,8 @@ SELECT attempt, ended_at, message, error_class, http_status, code FROM task_atte
 WHERE task_id = :id AND outcome IN ('failure', 'lost') ORDER BY attempt LIMIT :most
 
 -- name: read_batch
-SELECT id, name, namespace, context, retry_policy, definition, retry_of, attempt, created_at, next_retry_at
+SELECT id, name, namespace, context, retry_policy, definition, retry_of, attempt, created_at, retry_state,
+    next_retry_at
 FROM batch WHERE id = :id
 
 -- name: batch_totals
@@ -52,4 +53,4 @@ FROM task GROUP BY 1
 SELECT kind, count(*) AS tasks FROM task WHERE status IN {active} GROUP BY kind
 
 -- name: ping
-SELECT 1 AS one
+SELECT max(version) AS version FROM schema_version

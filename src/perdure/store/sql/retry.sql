@@ -21,26 +21,39 @@ WITH RECURSIVE wake(id) AS (
     SELECT id FROM {ids}
     UNION
     SELECT task.id FROM wake
-    JOIN (SELECT parent_id AS near, child_id AS id FROM link UNION ALL SELECT child_id, parent_id FROM link) AS neighbour
-        ON neighbour.near = wake.id
-    JOIN task ON task.id = neighbour.id AND task.ended_by = wake.id
+    -- Without a condition of its own each half is looked up by index; with one PostgreSQL would read all links.
+    JOIN (
+        SELECT parent_id AS near, child_id AS id, condition, 'failure' AS outcome FROM link
+        UNION ALL
+        SELECT child_id, parent_id, condition, 'canceled' FROM link
+    ) AS neighbour ON neighbour.near = wake.id
+    JOIN task ON task.id = neighbour.id AND task.status = neighbour.outcome AND task.ended_by IS NOT NULL
+    WHERE neighbour.condition = 'on_success' OR (neighbour.condition = 'always' AND neighbour.outcome = 'canceled')
 )
-SELECT task.id, task.status, task.ended_by FROM wake JOIN task ON task.id = wake.id
+SELECT task.id, task.status FROM wake JOIN task ON task.id = wake.id
 
 -- name: parents_of
 SELECT link.child_id, link.parent_id, link.condition, parent.status
 FROM {ids} JOIN link ON link.child_id = input.id JOIN task parent ON parent.id = link.parent_id
 
 -- name: restore
-WITH input AS (SELECT id, waits FROM {rows(id uuid, waits int)})
+WITH input AS (SELECT id, waits, held FROM {rows(id uuid, waits int, held boolean)})
 UPDATE task SET from_status = status, status = CASE WHEN input.waits = 0 THEN 'pending' ELSE 'waiting' END,
     waits = input.waits, attempt = attempt + 1, retry_count = 0, free_waits = 0, worker_losses = 0,
     last_delay_secs = NULL, next_retry_at = NULL, started_at = NULL, ended_at = NULL, failure_reason = NULL,
     error_class = NULL, result = NULL, ended_by = NULL, locked_by = NULL, lease_until = NULL, times_out_at = NULL,
-    paused = FALSE, parked = FALSE, delayed = FALSE, last_updated = :now, version = version + 1
+    paused = FALSE, parked = FALSE, delayed = input.held AND coalesce(run_at > :now, FALSE), last_updated = :now,
+    version = version + 1
 FROM input
 WHERE task.id = input.id AND {guard(retried_by_hand)}
 RETURNING {moved}
+
+-- name: note_retried_by_hand
+WITH input AS (SELECT id, attempt FROM {rows(id uuid, attempt int)})
+UPDATE task_attempt SET delay_secs = NULL, delay_source = 'manual', charged = coalesce(charged, FALSE),
+    next_retry_at = :now
+FROM input
+WHERE task_attempt.task_id = input.id AND task_attempt.attempt = input.attempt
 
 -- name: waiting_children
 SELECT DISTINCT task.id FROM {ids} JOIN link ON link.parent_id = input.id

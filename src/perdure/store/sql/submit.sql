@@ -21,13 +21,16 @@ UPDATE submission SET status = :status, batch_id = :batch_id, answer = :answer W
 UPDATE submission SET status = :status, batch_id = :batch_id, answer = :answer WHERE key = :key
 
 -- name: find_twins @postgres
-SELECT DISTINCT input.id
-FROM {rows(id uuid, kind text, status text, wanted jsonb)}
-JOIN task t ON t.kind = input.kind AND (
-        (t.status = input.status AND NOT t.paused) OR (input.status = 'paused' AND t.status IN {live} AND t.paused))
-WHERE NOT EXISTS (
-    SELECT 1 FROM jsonb_each(input.wanted) AS field(name, value)
-    WHERE t.metadata -> field.name IS DISTINCT FROM field.value
+WITH input AS (SELECT id, kind, status, wanted FROM {rows(id uuid, kind text, status text, wanted jsonb)}), alike AS (
+    SELECT input.id, input.wanted, t.metadata FROM input
+    JOIN task t ON t.kind = input.kind AND t.status = input.status AND NOT t.paused
+    UNION ALL
+    SELECT input.id, input.wanted, t.metadata FROM input
+    JOIN task t ON input.status = 'paused' AND t.kind = input.kind AND t.status IN {live} AND t.paused
+)
+SELECT DISTINCT alike.id FROM alike WHERE NOT EXISTS (
+    SELECT 1 FROM jsonb_each(alike.wanted) AS field(name, value)
+    WHERE alike.metadata -> field.name IS DISTINCT FROM field.value
 )
 
 -- name: find_twins @sqlite

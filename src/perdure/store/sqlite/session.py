@@ -28,6 +28,11 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def from_text(text: str) -> datetime:
+    """A moment as views show it to people."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
 def _bound(value: Any) -> Any:
     return to_micros(value) if isinstance(value, datetime) else value
 
@@ -85,7 +90,7 @@ def read_row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
         name = column[0]
         if value is not None:
             if name in TIME_COLUMNS:
-                value = from_micros(value)
+                value = from_micros(value) if type(value) is int else from_text(value)
             elif name in FLAG_COLUMNS:
                 value = bool(value)
         row[name] = value

@@ -70,8 +70,9 @@ async def _stop_one(session: Session, batch_id: str) -> Stopped | PerdureError:
     if not await session.fetch("lock_batch", batch_id=batch_id):
         return NotFound("batch", batch_id)
     await session.fetch("cancel_executions", batch_id=batch_id)
-    ended = await session.fetch("batch_ended_count", batch_id=batch_id)
+    # Once the live ones are locked, no task can slip from one count to the other.
     live = await session.fetch("batch_live_tasks", batch_id=batch_id)
+    ended = await session.fetch("batch_ended_count", batch_id=batch_id)
     shown = {row["id"]: PAUSED if row["paused"] else row["status"] for row in live}
     rows = await session.fetch("cancel", [(row["id"], STOPPED_REASON, None) for row in live])
     # Everything that could be reached from here is canceled by the same statement: there is nothing to propagate.

@@ -58,14 +58,13 @@ async def claim(session: Session, request: Claim) -> Claimed:
     if not lanes:
         return Claimed([], [], 0)
     if any(limits for _, limits in lanes):
-        ids, seen = await _pick_within_limits(session, request, lanes)
+        picked, seen = await _pick_within_limits(session, request, lanes)
     else:
         rows = [(lane["lane"], request.most) for lane, _ in lanes]
-        ids = [row["id"] for row in await session.fetch("take_heads", rows, most=request.most)]
-        seen = len(ids)
-    claimed = await session.fetch(
-        "claim", [(id,) for id in ids], instance=session.options.instance, lease_until=request.lease_until
-    )
+        heads = await session.fetch("take_heads", rows, most=request.most)
+        picked, seen = [(head["id"], head["lane"]) for head in heads], len(heads)
+    # With its lane, because a task that was put under other limits meanwhile was not checked against those.
+    claimed = await session.fetch("claim", picked, instance=session.options.instance, lease_until=request.lease_until)
     for row in claimed:
         session.changes.moved.append(_moved(row, Status.PENDING, Status.CLAIMED))
         # A claim leaves last_updated alone: it still says since when the task was claimable.
@@ -100,8 +99,8 @@ async def _open_lanes(session: Session, request: Claim) -> list[tuple[Row, list[
 
 async def _pick_within_limits(
     session: Session, request: Claim, lanes: Sequence[tuple[Row, list[Limit]]]
-) -> tuple[list[str], int]:
-    """Ids of tasks that may start together. One instance at a time, so that no two admit against the same count."""
+) -> tuple[list[tuple[str, int]], int]:
+    """Ids and lanes of tasks that may start together. One instance at a time, so that no two admit against the same count."""
     await session.fetch("lock_name", name="rules")
     occupancy = await _occupancy(session, [limit for _, limits in lanes for limit in limits])
     rooms = [(lane["lane"], occupancy.room(limits, request.most)) for lane, limits in lanes]
@@ -121,7 +120,7 @@ async def _pick_within_limits(
         )
         for head in heads
     )
-    return sorted(candidate.id for candidate in admitted), len(heads)
+    return sorted((candidate.id, candidate.lane) for candidate in admitted), len(heads)
 
 
 async def _occupancy(session: Session, limits: Sequence[Limit]) -> Occupancy:

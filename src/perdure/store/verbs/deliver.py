@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from perdure.domain.errors import Conflict, NotFound
 from perdure.store.changes import Row
 from perdure.store.interface import Session
 
@@ -48,3 +49,25 @@ async def settle_deliveries(session: Session, items: Sequence[Settled]) -> list[
 async def next_delivery(session: Session) -> datetime | None:
     moment: datetime | None = (await session.fetch("next_delivery"))[0]["due_at"]
     return moment
+
+
+async def redrive(session: Session, ids: Sequence[str]) -> list[Row | NotFound | Conflict]:
+    """Make end and cancel webhooks due now, once more; those that arrived or are on their way are left alone."""
+    wanted = [(id,) for id in sorted(set(ids))]
+    due = {row["id"] for row in await session.fetch("redrive_deliveries", wanted)}
+    rows = {row["id"]: row for row in await session.fetch("read_deliveries", wanted)}
+    if due:
+        session.changes.due(session.now)
+    return [_redriven(id, rows.get(id), id in due) for id in ids]
+
+
+def _redriven(id: str, row: Row | None, due: bool) -> Row | NotFound | Conflict:
+    if row is None:
+        return NotFound("delivery", id)
+    if due:
+        return row
+    if row["trigger"] == "start":
+        return Conflict("An on_start webhook is sent again by retrying its task: POST /task/{id}/retry.")
+    if row["status"] == "success":
+        return Conflict("The webhook was accepted already; it is not sent a second time.")
+    return Conflict("The webhook is being sent right now; see how that goes.")

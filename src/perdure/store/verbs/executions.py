@@ -6,7 +6,9 @@ set), retrying (a repetition runs), completed, failed or cancelled; `execution_i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -34,29 +36,57 @@ async def settle_executions(session: Session, most: int, decide: DecideBatch) ->
         failures: dict[str, list[Row]] = {row["id"]: [] for row in ended}
         for row in await session.fetch("execution_failures", [(row["id"], row["execution_id"]) for row in ended]):
             failures[row["id"]].append(row)
-        verdicts = [_judge(session, row, failures[row["id"]], decide) for row in ended]
-        settled += len(await session.fetch("settle_executions", verdicts))
+        verdicts = [_judge(row, failures[row["id"]], decide) for row in ended]
+        rows = await session.fetch("settle_executions", [verdict.row() for verdict in verdicts])
+        won = {row["id"] for row in rows}
+        for verdict in verdicts:
+            if verdict.batch["id"] in won:
+                _note(session, verdict)
+        settled += len(won)
         if len(ended) < most:
             return settled
         after = ended[-1]["id"]
 
 
-def _judge(session: Session, batch: Row, ended: Sequence[Row], decide: DecideBatch) -> tuple[object, ...]:
-    """The row of a verdict: id, execution, state, next moment, errors so far."""
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What becomes of a batch whose last task has ended, by the version of it that was judged."""
+
+    batch: Row
+    state: str
+    errors: str | None
+    at: datetime | None = None
+    reason: str | None = None
+    """Why it is not run again, if it failed for good."""
+
+    def row(self) -> tuple[object, ...]:
+        return self.batch["id"], self.batch["version"], self.state, self.at, self.errors
+
+
+def _judge(batch: Row, ended: Sequence[Row], decide: DecideBatch) -> _Verdict:
     failed = [row for row in ended if row["status"] == Status.FAILURE]
-    errors = msgspec.json.decode(batch["error_history"]) if batch["error_history"] else []
     if not failed:
-        state = "cancelled" if ended else "completed"
-        return batch["id"], batch["execution_id"], state, None, batch["error_history"]
+        return _Verdict(batch, "cancelled" if ended else "completed", batch["error_history"])
+    errors = msgspec.json.decode(batch["error_history"]) if batch["error_history"] else []
     errors += [_error(row, batch["retry_count"]) for row in failed]
     history = msgspec.json.encode(errors[-KEPT_ERRORS:]).decode()
     decisions = [decide(batch, _failure(row)) for row in failed]
-    moments = [decision.at for decision in decisions if isinstance(decision, Retry)]
-    if len(moments) < len(decisions):
-        return batch["id"], batch["execution_id"], "failed", None, history
-    at = max(moments)
-    session.changes.due(at)
-    return batch["id"], batch["execution_id"], "scheduled", at, history
+    refusals = [decision.reason for decision in decisions if isinstance(decision, Fail)]
+    if refusals:
+        return _Verdict(batch, "failed", history, reason=refusals[0])
+    at = max(decision.at for decision in decisions if isinstance(decision, Retry))
+    return _Verdict(batch, "scheduled", history, at)
+
+
+def _note(session: Session, verdict: _Verdict) -> None:
+    """Tell the operator what becomes of a batch that failed, and the loops when it is due."""
+    fields = {"batch": verdict.batch["id"], "attempt": verdict.batch["retry_count"]}
+    if verdict.at is not None:
+        session.changes.due(verdict.at)
+        moment = verdict.at.isoformat(timespec="milliseconds")
+        session.changes.note(logging.INFO, "a batch failed; it is run again", **fields, next_retry_at=moment)
+    elif verdict.reason is not None:
+        session.changes.note(logging.WARNING, "a batch failed; it is not run again", **fields, reason=verdict.reason)
 
 
 def _failure(row: Row) -> Failure:
@@ -81,15 +111,17 @@ def _error(row: Row, execution: int) -> dict[str, object]:
     }
 
 
-async def launch_executions(session: Session, submissions: Sequence[Submission], broken: Sequence[str]) -> int:
+async def launch_executions(
+    session: Session, submissions: Sequence[Submission], broken: Sequence[str]
+) -> list[Submission]:
     """Store repetitions that are due, each only if nobody else did or canceled it; `broken` cannot be repeated."""
     await session.fetch("fail_executions", [(id,) for id in broken])
     rows = [(one.batch.retry_of, one.batch.id) for one in submissions]
     launched = {row["execution_id"] for row in await session.fetch("launch_executions", rows)}
-    taken = [Submit(one) for one in submissions if one.batch.id in launched]
+    taken = [one for one in submissions if one.batch.id in launched]
     if taken:
-        await submit(session, taken)
-    return len(taken)
+        await submit(session, [Submit(one) for one in taken])
+    return taken
 
 
 async def due_executions(session: Session, most: int) -> list[Row]:

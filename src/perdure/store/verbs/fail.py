@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from perdure.domain.checks import REASON_BYTES, clip
 from perdure.domain.errors import PerdureError
 from perdure.domain.keys import Trigger
 from perdure.domain.model import Failure, FailureTrigger
@@ -68,7 +69,7 @@ async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure
             retries.append((row, failure, decision))
         else:
             if decision.reason is FailReason.RETRY_DEADLINE:
-                failure = replace(failure, message=f"{failure.message} ({decision.reason})")
+                failure = replace(failure, message=_with_reason(failure.message, decision.reason))
             (parkings if decision.parked else endings).append((row, failure))
             if decision.reason is FailReason.EXHAUSTED:
                 session.changes.count("retry_exhausted")
@@ -84,6 +85,12 @@ async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure
     scheduled = await _schedule(session, retries)
     parked = await _park(session, parkings)
     return {row["id"]: row for row in [*ended, *scheduled, *parked]}
+
+
+def _with_reason(message: str, reason: FailReason) -> str:
+    """The message with the reason behind it, which stays readable however long the message is."""
+    suffix = f" ({reason})"
+    return clip(message, REASON_BYTES - len(suffix)) + suffix
 
 
 def _note(session: Session, row: Row, failure: Failure, decision: Retry | Fail) -> None:

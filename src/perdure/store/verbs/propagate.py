@@ -57,6 +57,7 @@ async def _release_children(session: Session, ended: Sequence[Row]) -> None:
     for row in rows:
         if row["status"] == Status.PENDING:
             session.changes.count("unblocked")
+            session.changes.due(row["run_at"] if row["delayed"] else None)
             session.changes.moved.append(
                 Moved(row["id"], row["batch_id"], row["kind"], Status.WAITING, Status.PENDING, row["attempt"])
             )

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.domain.errors import PerdureError
+from perdure.domain.checks import METADATA_BYTES
+from perdure.domain.errors import Invalid, PerdureError, Problem
 from perdure.domain.model import Failure
 from perdure.domain.rules import Rule, lane_of
 from perdure.domain.states import ACTIVE, Status
@@ -79,6 +80,8 @@ async def _apply(
         row = rows.get(item.task_id)
         if row is None or not _takes(row, item):
             results[index] = refusal(item.task_id, item.attempt, row)
+        elif problems := _broken_rules(row, item.edit):
+            results[index] = Invalid(problems)
         else:
             taken.append((index, item))
     edits = [_edited(rows[item.task_id], item.edit) for _, item in taken if item.edit is not None]
@@ -111,13 +114,38 @@ def _takes(row: Row, item: Report) -> bool:
     return Status(row["status"]).is_live
 
 
+def _broken_rules(row: Row, edit: Edit | None) -> list[Problem]:
+    """What the metadata would break once the edit is merged into it."""
+    if edit is None or edit.metadata is None:
+        return []
+    merged = _merged(row, edit.metadata)
+    problems = []
+    size = len(msgspec.json.encode(merged))
+    if size > METADATA_BYTES:
+        problems.append(Problem("metadata", f"would have {size} bytes; {METADATA_BYTES // 1024} KiB are allowed"))
+    needed = {name for rule in _rules(row) for name in rule.matcher.fields}
+    return problems + [
+        Problem("metadata", f"a rule of the task needs the field {name!r}; it cannot be removed")
+        for name in sorted(needed - set(merged))
+    ]
+
+
+def _merged(row: Row, patch: Mapping[str, Any]) -> dict[str, Any]:
+    merged: dict[str, Any] = merge_patch(msgspec.json.decode(row["metadata"]) if row["metadata"] else {}, patch)
+    return merged
+
+
+def _rules(row: Row) -> list[Rule]:
+    return [Rule.from_json(rule) for rule in msgspec.json.decode(row["rules"])]
+
+
 def _edited(row: Row, edit: Edit) -> tuple[object, ...]:
     metadata = row["metadata"]
     lane = row["lane"]
     if edit.metadata is not None:
-        merged = merge_patch(msgspec.json.decode(metadata) if metadata else {}, edit.metadata)
+        merged = _merged(row, edit.metadata)
         metadata = msgspec.json.encode(merged).decode()
-        rules = [Rule.from_json(rule) for rule in msgspec.json.decode(row["rules"])]
+        rules = _rules(row)
         lane = lane_of(row["executor"], row["namespace"], row["kind"], rules, merged)
     return (
         row["id"],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perdure.domain.errors import Conflict, Invalid, NotFound, PerdureError, Problem, shown_label
@@ -21,6 +22,8 @@ _MET = {
     Condition.ON_FAILURE: frozenset({Status.FAILURE, Status.CANCELED}),
     Condition.ALWAYS: frozenset(Status) - LIVE,
 }
+#: Links by which a child needs its parent's work, so that the parent is no dead end while the child lives.
+_NEEDING = frozenset({Condition.ON_SUCCESS, Condition.ALWAYS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ async def _retry_one(session: Session, item: RetryTask) -> Row | PerdureError:
             return Invalid(problems)
         await session.fetch("revise", [(item.task_id, *revised)])
     if row["status"] == Status.RETRY_PENDING and not row["parked"]:
-        _tell(session, await session.fetch("drop_wait", target))
+        await _tell(session, await session.fetch("drop_wait", target))
     else:
         await restore(session, [item.task_id])
     return (await session.fetch("lock_tasks", target))[0]
@@ -84,43 +87,62 @@ async def unpark(session: Session, ids: Sequence[str]) -> dict[str, Row]:
 
 async def restore(session: Session, targets: Sequence[str]) -> int:
     """Give tasks a new attempt with a fresh budget, and put back what ended only because of them."""
-    wake = await session.fetch("ended_in_wake", [(id,) for id in targets])
-    causes = {row["id"]: row["ended_by"] for row in wake if row["status"] in sources(Event.RETRIED_BY_HAND)}
-    parents: dict[str, list[Row]] = {}
-    for row in await session.fetch("parents_of", [(id,) for id in causes]):
-        parents.setdefault(row["child_id"], []).append(row)
-    restored = _restorable(frozenset(targets), causes, parents)
-    waits = [(id, _waits(parents.get(id, ()), restored)) for id in sorted(restored)]
-    rows = await session.fetch("restore", waits)
-    _tell(session, rows)
+    found = await session.fetch("ended_in_wake", [(id,) for id in targets])
+    wake = {row["id"]: Status(row["status"]) for row in found}
+    links = await session.fetch("parents_of", [(id,) for id in wake])
+    restored = _restorable(frozenset(targets), wake, links)
+    waits = _waits(wake, links, restored)
+    rows = await session.fetch("restore", [(id, waits[id], id not in targets) for id in sorted(restored)])
+    await _tell(session, rows)
     await session.fetch("reopen_executions", [(id,) for id in sorted({row["batch_id"] for row in rows})])
     await _recount_children(session, [row["id"] for row in rows])
     return len(rows)
 
 
-def _restorable(targets: frozenset[str], causes: dict[str, str | None], parents: dict[str, list[Row]]) -> set[str]:
-    """The targets, and those whose end has no cause left once all of these live again."""
-    restored = set(causes)
-    while True:
-        stuck = {
-            id
-            for id in restored - targets
-            if causes[id] not in restored or any(_forbids(link, restored) for link in parents.get(id, ()))
-        }
-        if not stuck:
-            return restored
-        restored -= stuck
+def _restorable(targets: frozenset[str], wake: Mapping[str, Status], links: Iterable[Row]) -> set[str]:
+    """The targets, and those of their wake whose end has no cause left once all of these live again."""
+    links_below: defaultdict[str, list[Row]] = defaultdict(list)
+    needed_above: defaultdict[str, list[str]] = defaultdict(list)
+    needs: Counter[str] = Counter()
+    stuck: list[str] = []
+    for link in links:
+        parent, child = link["parent_id"], link["child_id"]
+        if parent in wake:
+            links_below[parent].append(link)
+            if link["condition"] in _NEEDING:
+                needed_above[child].append(parent)
+                needs[parent] += 1
+        elif _forbids(link):
+            stuck.append(child)
+    restored = set(wake)
+    while stuck:
+        id = stuck.pop()
+        if id in targets or id not in restored:
+            continue
+        restored.remove(id)
+        stuck.extend(link["child_id"] for link in links_below[id] if _forbids(link))
+        for parent in needed_above[id]:
+            needs[parent] -= 1
+            # A dead end that nobody needs again stays one.
+            if needs[parent] == 0 and wake[parent] is Status.CANCELED:
+                stuck.append(parent)
+    return restored
 
 
-def _forbids(link: Row, restored: set[str]) -> bool:
-    """Whether a parent that stays over keeps its child from ever starting."""
-    over = link["parent_id"] not in restored and not Status(link["status"]).is_live
-    return over and link["status"] not in _MET[Condition(link["condition"])]
+def _forbids(link: Row) -> bool:
+    """Whether a parent, if it stays as it is, keeps its child from ever starting."""
+    status = Status(link["status"])
+    return not status.is_live and status not in _MET[Condition(link["condition"])]
 
 
-def _waits(links: Iterable[Row], restored: set[str]) -> int:
-    """How many parents a restored task waits for: those that live, or live again."""
-    return sum(1 for link in links if link["parent_id"] in restored or Status(link["status"]).is_live)
+def _waits(wake: Mapping[str, Status], links: Iterable[Row], restored: set[str]) -> Counter[str]:
+    """How many parents each restored task waits for: those that live, or live again."""
+    waits: Counter[str] = Counter()
+    for link in links:
+        # A parked task had everything that it waited for, and never ended.
+        if wake[link["child_id"]] is not Status.RETRY_PENDING:
+            waits[link["child_id"]] += link["parent_id"] in restored or Status(link["status"]).is_live
+    return waits
 
 
 async def _recount_children(session: Session, ids: Sequence[str]) -> None:
@@ -130,9 +152,11 @@ async def _recount_children(session: Session, ids: Sequence[str]) -> None:
     await session.fetch("correct_waits", [(row["id"], row["counted"]) for row in wrong])
 
 
-def _tell(session: Session, rows: Iterable[Row]) -> None:
+async def _tell(session: Session, rows: Sequence[Row]) -> None:
+    """Write down who lives again, and in the history that a person asked for it."""
     for row in rows:
         source, target = Status(row["from_status"]), Status(row["status"])
         session.changes.moved.append(
             Moved(row["id"], row["batch_id"], row["kind"], source, target, row["attempt"], RETRIED_REASON)
         )
+    await session.fetch("note_retried_by_hand", [(row["id"], row["attempt"] - 1) for row in rows])

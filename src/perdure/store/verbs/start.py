@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perdure.domain.errors import NotRunning, PerdureError
 from perdure.domain.keys import Trigger, idempotency_key
 from perdure.domain.model import Failure
-from perdure.domain.states import Status
+from perdure.domain.states import PAUSED_LABEL, Status
 from perdure.store.actions import actions_for, with_cancel_action
 from perdure.store.changes import Delivery, Moved, Row
 from perdure.store.interface import Session
@@ -32,29 +33,39 @@ class Answered:
 
 async def settle_starts(session: Session, answers: Sequence[Answered], decide: Decide) -> list[None]:
     """Record each answer and move its task on, unless the task was moved by somebody else meanwhile."""
-    await session.fetch(
-        "settle_starts",
-        [
-            (
-                idempotency_key(answer.task_id, Trigger.START, answer.attempt),
-                "failure" if answer.failure else "success",
-                answer.http_status,
-                answer.error,
-            )
-            for answer in answers
-        ],
-    )
-    for answer in answers:
-        session.changes.count("webhook_executions", f"start {'failure' if answer.failure else 'success'}")
-    accepted = [answer for answer in answers if not answer.failure and not answer.finished]
-    finished = [answer for answer in answers if not answer.failure and answer.finished]
-    refused = [(answer, answer.failure) for answer in answers if answer.failure]
-    await _start(session, accepted)
-    if finished:
-        await succeed(session, [Succeed(one.task_id, one.attempt, one.result) for one in finished])
+    await session.fetch("lock_batches", [(one.task_id,) for one in answers if one.finished or one.failure])
+    finished = [one for one in answers if one.finished]
+    reports = await succeed(session, [Succeed(one.task_id, one.attempt, one.result) for one in finished])
+    lost = {_key(one) for one, report in zip(finished, reports, strict=True) if _is_unclaimed(report)}
+    recorded = await _record(session, answers, lost)
+    await _start(session, [one for one in answers if not one.finished and not one.failure])
+    # A refusal whose ledger row is not ours any more comes from a claim that ran out: the one who took over goes on.
+    refused = [
+        Failed(one.task_id, one.attempt, one.failure) for one in answers if one.failure and _key(one) in recorded
+    ]
     if refused:
-        await fail(session, [Failed(one.task_id, one.attempt, failure) for one, failure in refused], decide)
+        await fail(session, refused, decide)
     return [None] * len(answers)
+
+
+def _key(answer: Answered) -> str:
+    return idempotency_key(answer.task_id, Trigger.START, answer.attempt)
+
+
+def _is_unclaimed(report: Row | PerdureError) -> bool:
+    """Whether a result was refused because the claim ran out and nobody has taken the task since."""
+    return isinstance(report, NotRunning) and report.status_label in (Status.PENDING.label, PAUSED_LABEL)
+
+
+async def _record(session: Session, answers: Sequence[Answered], lost: set[str]) -> set[str]:
+    """Write answers to the ledger; the keys of those that were. What was `lost` must be asked for again."""
+    rows = []
+    for one in answers:
+        failed = one.failure is not None or _key(one) in lost
+        rows.append((_key(one), "failure" if failed else "success", one.http_status, one.error))
+        session.changes.count("webhook_executions", f"start {'failure' if failed else 'success'}")
+    settled = await session.fetch("settle_starts", rows, instance=session.options.instance)
+    return {row["idempotency_key"] for row in settled}
 
 
 async def _start(session: Session, accepted: Sequence[Answered]) -> None:

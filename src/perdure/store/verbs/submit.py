@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perdure.domain.errors import KeyReused, PerdureError, StillProcessing
 from perdure.domain.model import Submission, Task
@@ -121,48 +121,57 @@ async def _find_duplicates(session: Session, submissions: Iterable[Submission]) 
         for twin in twins
     ]
     duplicates = {row["id"] for row in await session.fetch("find_twins", rows)}
+    return duplicates | _inner_duplicates(wanting, duplicates)
+
+
+def _inner_duplicates(submissions: Sequence[Submission], duplicates: set[str]) -> set[str]:
+    """Ids of tasks that repeat one which is being stored in the same transaction."""
+    wanted = {
+        id: [(twin, json.loads(twin.wanted)) for twin in twins]
+        for submission in submissions
+        for id, twins in submission.twins.items()
+    }
+    patterns = {(twin.kind, tuple(sorted(fields))) for twins in wanted.values() for twin, fields in twins}
     seen: set[tuple[str, str, tuple[str, ...], str]] = set()
-    for submission in wanting:
-        _find_inner_duplicates(submission, duplicates, seen)
-    return duplicates
-
-
-def _find_inner_duplicates(
-    submission: Submission, duplicates: set[str], seen: set[tuple[str, str, tuple[str, ...], str]]
-) -> None:
-    """Mark tasks that repeat one which is being stored in the same transaction."""
-    wanted = {id: [(twin, json.loads(twin.wanted)) for twin in twins] for id, twins in submission.twins.items()}
-    patterns = {(twin.kind, tuple(fields)) for twins in wanted.values() for twin, fields in twins}
-    for task in submission.tasks:
+    repeated: set[str] = set()
+    for task in (task for submission in submissions for task in submission.tasks):
         keys = {
-            (twin.kind, twin.status, tuple(fields), values_key(fields, list(fields)))
+            (twin.kind, twin.status, tuple(sorted(fields)), values_key(fields, sorted(fields)))
             for twin, fields in wanted.get(task.id, [])
         }
-        if task.id in duplicates or keys & seen:
-            duplicates.add(task.id)
-            continue
-        metadata = json.loads(task.metadata) if task.metadata else {}
-        for kind, fields in patterns:
-            if kind == task.kind and all(name in metadata for name in fields):
-                seen.add((kind, task.status.value, fields, values_key(metadata, fields)))
+        if keys & seen:
+            repeated.add(task.id)
+        elif task.id not in duplicates:
+            metadata = json.loads(task.metadata) if task.metadata else {}
+            for kind, fields in patterns:
+                if kind == task.kind and all(name in metadata for name in fields):
+                    seen.add((kind, task.status.value, fields, values_key(metadata, fields)))
+    return repeated
 
 
 def _without_duplicates(submission: Submission, duplicates: set[str]) -> Submission:
-    """The submission without the tasks that exist already; nobody waits for those."""
+    """The submission without the tasks that exist already; nobody waits for those.
+
+    The submission itself stays as it was: if this transaction is run again, it may find other duplicates.
+    """
     if not duplicates:
         return submission
-    tasks = [task for task in submission.tasks if task.id not in duplicates]
     links = [link for link in submission.links if link.parent_id not in duplicates and link.child_id not in duplicates]
     waits: dict[str, int] = {}
     linked: set[str] = set()
     for link in links:
         waits[link.child_id] = waits.get(link.child_id, 0) + 1
         linked.update((link.parent_id, link.child_id))
-    for task in tasks:
-        task.waits = waits.get(task.id, 0)
-        task.linked = task.id in linked
-        if task.waits == 0 and task.status is Status.WAITING:
-            task.status = Status.PENDING
+    tasks = [
+        replace(
+            task,
+            waits=waits.get(task.id, 0),
+            linked=task.id in linked,
+            status=Status.WAITING if waits.get(task.id) else Status.PENDING,
+        )
+        for task in submission.tasks
+        if task.id not in duplicates
+    ]
     return Submission(submission.batch, tasks, links)
 
 

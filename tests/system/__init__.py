@@ -1,0 +1,1 @@
+"""Tests of the whole: real HTTP, real databases, real receivers, real processes."""
