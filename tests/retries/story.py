@@ -23,6 +23,7 @@ from perdure.testing import VirtualClock
 from tests.api.client import Client
 from tests.engine.definitions import STEADY, Definition, task, webhook
 from tests.engine.driven import HOST_URL, Driven
+from tests.store.audit import audit
 from tests.support.receiver import Receiver
 
 #: More rounds than any story here takes to come to its end.
@@ -143,12 +144,19 @@ class Story(Driven):
         return sorted(key for key in await self.deliveries(id) if not key.startswith("start:"))
 
     async def rows(self, *ids: str) -> list[dict[str, Any]]:
-        """Everything that is stored about tasks, to compare."""
+        """Everything that is stored about these tasks, or about all, to compare."""
 
         async def read(session: Session) -> list[Row]:
             return await session.query("SELECT * FROM task ORDER BY id", [])
 
-        return [dict(row) for row in await self.instance.store.read(read) if row["id"] in ids]
+        return [dict(row) for row in await self.instance.store.read(read) if not ids or row["id"] in ids]
+
+    async def check_health(self) -> None:
+        """The database agrees with itself, and the sweeper finds nothing to correct."""
+        await audit(self.instance.store)
+        before = await self.rows()
+        await self.engine.sweep_loop.run_once()
+        assert await self.rows() == before
 
     def starts(self, key: str) -> list[str]:
         """The idempotency keys with which on_start of a job was called, without the task's id."""

@@ -145,14 +145,20 @@ async def test_a_timeout_can_park(story: Story) -> None:
 
 
 async def test_a_parked_task_holds_its_ancestors(story: Story) -> None:
-    ids = await story.run(story.job("ancestor"), story.job("gate"), story.job("join", "ancestor", "gate"))
-    await story.report(ids["gate"])
-    other = await park(story)
+    # Given a parent that was retried by hand after its child began, and the child parked meanwhile
+    ids = await story.run(
+        story.job("parent"), story.job("a", on("parent", "always"), retry=PARKING), story.job("other", "parent")
+    )
+    await story.fail_for_good(ids["parent"])
+    await story.start()
+    await story.fail_until_exhausted(ids["a"])
+    await story.commands.retry(ids["parent"])
 
-    await story.commands.cancel(other["child"])
+    await story.commands.cancel(ids["other"])
+    assert await story.statuses(ids) == {"parent": "Pending", "a": "Paused", "other": "Canceled"}
 
-    assert await story.statuses(ids) == {"ancestor": "Running", "gate": "Success", "join": "Waiting"}
-    assert await story.status(other["a"]) == "Paused"
+    await story.commands.cancel(ids["a"])
+    assert await story.statuses(ids) == {"parent": "Canceled", "a": "Canceled", "other": "Canceled"}
 
 
 async def test_a_parked_task_resumed_while_its_parent_runs_again_does_not_wait_for_it(story: Story) -> None:

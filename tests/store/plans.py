@@ -13,7 +13,9 @@ from perdure.store.statements import Dialect
 
 #: Tables that grow; reading all of one is a mistake.
 BIG = ("batch", "task", "link", "task_attempt", "event", "webhook_execution")
-_SQLITE_STEP = re.compile(r"(SCAN|SEARCH) (\S+)(?: USING (?:AUTOMATIC )?(?:COVERING |PARTIAL )*INDEX (\S+))?(?: \((.*)\))?")
+_SQLITE_STEP = re.compile(
+    r"(SCAN|SEARCH) (\S+)(?: USING (?:AUTOMATIC )?(?:COVERING |PARTIAL )*INDEX (\S+))?(?: \((.*)\))?"
+)
 _SQLITE_KEYS = {
     "sqlite_autoindex_webhook_execution_2": "webhook_execution_idempotency_key_key",
     **{f"sqlite_autoindex_{table}_1": f"{table}_pkey" for table in BIG},

@@ -20,6 +20,7 @@ from perdure.store.changes import Changes, Row
 from perdure.store.interface import Session, StoreOptions
 from perdure.store.records import task_from
 from perdure.store.verbs import change, claim, end, fail, report, retry, start, submit, time
+from perdure.store.verbs.submit import SubmissionKey, Submitted
 from perdure.testing import VirtualClock
 from perdure.webhooks.egress import OPEN
 from tests.store.databases import AnyStore, Database
@@ -74,19 +75,23 @@ class Scenario:
 
     # What an engine does.
 
-    async def submit(self, *tasks: TaskDraft, key: submit.SubmissionKey | None = None, **batch: Any) -> str:
+    async def submit(self, *tasks: TaskDraft, key: SubmissionKey | None = None, **batch: Any) -> str:
         """Store tasks as one batch; returns its id."""
         return (await self.submit_for_answer(list(tasks), key, **batch)).batch_id
 
     async def submit_for_answer(
-        self, tasks: list[TaskDraft], key: submit.SubmissionKey | None = None, **batch: Any
-    ) -> submit.Submitted:
+        self, tasks: list[TaskDraft], key: SubmissionKey | None = None, **batch: Any
+    ) -> Submitted:
         prepared = self.prepare(BatchDraft(tasks, **batch))
         submitted = await self._do(submit.submit, submit.Submit(prepared, key))
-        for task in submitted.tasks:
+        self.know(submitted.tasks)
+        return submitted
+
+    def know(self, tasks: Iterable[Task]) -> None:
+        """Remember tasks by their keys."""
+        for task in tasks:
             self.ids[task.key] = task.id
             self._keys[task.id] = task.key
-        return submitted
 
     async def claim_rows(self, most: int = MANY, **wanted: Any) -> claim.Claimed:
         now = self.clock.now()

@@ -67,7 +67,9 @@ async def test_changed_priority_counts_at_the_next_claim(scenario: Scenario) -> 
 
 
 async def test_a_blocked_lane_does_not_hold_up_the_others(scenario: Scenario) -> None:
-    blocked = [a_task(f"blocked {number}", kind="slow", priority=10, rules=[at_most(1, "slow")]) for number in range(50)]
+    blocked = [
+        a_task(f"blocked {number}", kind="slow", priority=10, rules=[at_most(1, "slow")]) for number in range(50)
+    ]
     await scenario.submit(*blocked, a_task("free"))
 
     assert await scenario.claim(most=10) == ["blocked 0", "free"]
@@ -76,7 +78,9 @@ async def test_a_blocked_lane_does_not_hold_up_the_others(scenario: Scenario) ->
 async def test_a_lane_blocked_from_the_start_does_not_hold_up_the_others(scenario: Scenario) -> None:
     await scenario.submit(a_task("runs", kind="slow", rules=[at_most(1, "slow")]))
     await scenario.run("runs")
-    await scenario.submit(*[a_task(f"b{number}", kind="slow", priority=9, rules=[at_most(1, "slow")]) for number in range(9)])
+    await scenario.submit(
+        *[a_task(f"b{number}", kind="slow", priority=9, rules=[at_most(1, "slow")]) for number in range(9)]
+    )
     await scenario.submit(a_task("free"))
 
     assert await scenario.claim(most=1) == ["free"]
@@ -143,7 +147,9 @@ async def test_fifty_thousand_blocked_tasks_in_front_cost_no_more_than_ten(scena
     await scenario.run("runs")
     seen: list[tuple[list[str], list[str]]] = []
     for many in (10, 50_000):
-        await scenario.submit(*[a_task(f"{many} {number}", kind="slow", priority=9, rules=rules) for number in range(many)])
+        await scenario.submit(
+            *[a_task(f"{many} {number}", kind="slow", priority=9, rules=rules) for number in range(many)]
+        )
         statements: list[str] = []
         scenario.store.on_query(lambda name, _, statements=statements: statements.append(name))  # type: ignore[misc]
         claimed = await scenario.claim_rows(most=1)

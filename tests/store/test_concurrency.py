@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
@@ -20,10 +22,10 @@ INSTANCES = 10
 
 
 @pytest.fixture
-async def instances(postgres_scenario: Scenario) -> AsyncIterator[list[Scenario]]:
+async def instances(postgres_scenario: Scenario) -> list[Scenario]:
     """Ten instances on one database, at the same time of day."""
     others = [await postgres_scenario.another(f"instance {number}") for number in range(1, INSTANCES)]
-    yield [postgres_scenario, *others]
+    return [postgres_scenario, *others]
 
 
 async def _run_all(scenario: Scenario) -> None:
@@ -179,35 +181,37 @@ async def test_of_success_and_cancel_one_wins_and_the_other_is_told(instances: l
         assert await one.hooks(key) == ["success:0" if succeeded is None else "cancel:0"]
 
 
-@pytest.mark.parametrize(
-    ("prepare", "act"),
-    [
-        (lambda scenario: scenario.claim(), lambda scenario: scenario.reap(most=7)),
-        (lambda scenario: scenario.pause("0"), lambda scenario: scenario.release_due(most=7)),
-    ],
-    ids=["reap", "due"],
-)
-async def test_what_time_brings_happens_once(
-    instances: list[Scenario],
-    prepare: Callable[[Scenario], Awaitable[None]],
-    act: Callable[[Scenario], Awaitable[int]],
-) -> None:
+async def _until_nothing_is_left(act: Callable[[], Awaitable[int]]) -> int:
+    total = 0
+    while done := await act():
+        total += done
+    return total
+
+
+async def test_a_claim_that_ran_out_is_taken_back_once(instances: list[Scenario]) -> None:
     first = instances[0]
-    await first.submit(*[a_task(str(number), delay=1 if act is not None and number else 1) for number in range(100)])
-    first.clock.advance(1)
-    await first.release_due() if prepare.__name__ == "claim" else None
-    await prepare(first)
+    await first.submit(*[a_task(str(number)) for number in range(100)])
+    await first.claim()
     first.clock.advance("1h")
 
-    async def act_until_done(scenario: Scenario) -> int:
-        total = 0
-        while done := await act(scenario):
-            total += done
-        return total
+    totals = await asyncio.gather(*[_until_nothing_is_left(partial(one.reap, 7)) for one in instances])
 
-    totals = await asyncio.gather(*[act_until_done(one) for one in instances])
+    assert sum(totals) + await first.reap() == 100
+    assert len(await first.query("SELECT seq FROM event WHERE to_status = 'pending'")) == 100
 
-    assert sum(totals) <= 100
+
+async def test_a_due_retry_is_released_once(instances: list[Scenario]) -> None:
+    first = instances[0]
+    keys = [str(number) for number in range(100)]
+    await first.submit(*[a_task(key, retry=fixed_retry()) for key in keys])
+    await _run_all(first)
+    await first.fail(*keys)
+    first.clock.advance("1h")
+
+    totals = await asyncio.gather(*[_until_nothing_is_left(partial(one.release_due, 7)) for one in instances])
+
+    assert sum(totals) + await first.release_due() == 100
+    assert len(await first.query("SELECT seq FROM event WHERE from_status = 'retry_pending'")) == 100
 
 
 async def test_every_delivery_is_taken_once(instances: list[Scenario]) -> None:
@@ -230,6 +234,21 @@ async def test_every_delivery_is_taken_once(instances: list[Scenario]) -> None:
     assert len(taken) + len(await take(first, most=200)) == 200
 
 
+Disturbance = Callable[[Scenario, list[str]], Awaitable[object]]
+DISTURBANCES: list[Disturbance] = [
+    lambda scenario, _: scenario.claim(most=4),
+    lambda scenario, some: scenario.accept(*some),
+    lambda scenario, some: scenario.succeed(*some),
+    lambda scenario, some: scenario.fail(*some),
+    lambda scenario, some: scenario.cancel(some[0]),
+    lambda scenario, some: scenario.pause(*some[:2]),
+    lambda scenario, some: scenario.resume(*some[:2]),
+    lambda scenario, some: scenario.count(some[0], success=1),
+    lambda scenario, some: scenario.retry(some[0]),
+    lambda scenario, _: scenario.release_due(),
+]
+
+
 async def test_instances_that_do_everything_at_once_meet_no_deadlock(instances: list[Scenario]) -> None:
     """Refusals are fine, errors of the database are not; the audit afterwards sees whether all is well."""
     first = instances[0]
@@ -239,31 +258,16 @@ async def test_instances_that_do_everything_at_once_meet_no_deadlock(instances: 
         batches.append(
             await first.submit(
                 *[a_task(key, retry=fixed_retry(delay_secs=0)) for key in layers[0]],
-                *[a_task(key, after={up: "always" for up in layers[0]}) for key in layers[1]],
+                *[a_task(key, after=dict.fromkeys(layers[0], "always")) for key in layers[1]],
                 *[a_task(key, after=layers[1][:3]) for key in layers[2]],
             )
         )
 
     async def disturb(scenario: Scenario, rng: Random) -> None:
-        keys = list(scenario.ids)
         for _ in range(25):
-            some = rng.sample(keys, 5)
-            acts: list[Callable[[], Awaitable[object]]] = [
-                lambda: scenario.claim(most=4),
-                lambda some=some: scenario.accept(*some),  # type: ignore[misc]
-                lambda some=some: scenario.succeed(*some),  # type: ignore[misc]
-                lambda some=some: scenario.fail(*some),  # type: ignore[misc]
-                lambda some=some: scenario.cancel(some[0]),  # type: ignore[misc]
-                lambda some=some: scenario.pause(*some[:2]),  # type: ignore[misc]
-                lambda some=some: scenario.resume(*some[:2]),  # type: ignore[misc]
-                lambda some=some: scenario.count(some[0], success=1),  # type: ignore[misc]
-                lambda some=some: scenario.retry(some[0]),  # type: ignore[misc]
-                lambda: scenario.release_due(),
-            ]
-            try:
-                await rng.choice(acts)()
-            except PerdureError:
-                continue
+            some = rng.sample(list(scenario.ids), 5)
+            with suppress(PerdureError):
+                await rng.choice(DISTURBANCES)(scenario, some)
 
     await asyncio.gather(*[disturb(one, Random(number)) for number, one in enumerate(instances)])
     await asyncio.gather(*[one.stop(batch_id) for one in instances[:3] for batch_id in batches])

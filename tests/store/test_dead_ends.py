@@ -162,7 +162,10 @@ async def test_both_sides_of_a_diamond_and_its_top(scenario: Scenario) -> None:
 
 async def test_a_barrier_may_be_canceled_but_nothing_above_it(scenario: Scenario) -> None:
     await scenario.submit(
-        a_task("a"), a_task("barrier", after="a", dead_end_barrier=True), a_task("c", after="barrier"), a_task("d", after="c")
+        a_task("a"),
+        a_task("barrier", after="a", dead_end_barrier=True),
+        a_task("c", after="barrier"),
+        a_task("d", after="c"),
     )
 
     await scenario.cancel("d")

@@ -146,7 +146,11 @@ async def test_racing_submissions_create_one(scenario: Scenario) -> None:
     again = unless("Pending", "order")
 
     created = await asyncio.gather(
-        *[_created(one, a_task("task", metadata={"order": 1}, dedupe_strategy=again)) for one in others for _ in range(5)]
+        *[
+            _created(one, a_task("task", metadata={"order": 1}, dedupe_strategy=again))
+            for one in others
+            for _ in range(5)
+        ]
     )
 
     assert sum(len(keys) for keys in created) == 1

@@ -181,7 +181,9 @@ async def test_counters_cannot_be_negative(database: Database) -> None:
     store = database.make_store(StoreOptions("here"), VirtualClock())
     await store.open()
     columns = ", ".join(["id", "batch_id", "position", "key", "name", "kind", "namespace", "lane", "status"])
-    rest = ", ".join(["executor", "completion", "timeout", "priority", "rules", "actions", "created_at", "last_updated"])
+    rest = ", ".join(
+        ["executor", "completion", "timeout", "priority", "rules", "actions", "created_at", "last_updated"]
+    )
     id = "01890a5d-ac96-774b-bcce-b302099a8057"
     moment = "now()" if database.dialect is Dialect.POSTGRES else "0"
     try:

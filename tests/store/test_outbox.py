@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ async def test_each_action_of_an_ending_has_a_row_and_a_key(scenario: Scenario, 
 
 
 async def test_the_ledger_says_by_which_condition_an_end_was_told(scenario: Scenario) -> None:
-    ends = {"on_success": [a_call("s")], "on_failure": [a_call("f")], "on_cancel": [a_call("c")]}
+    ends: dict[str, Any] = {"on_success": [a_call("s")], "on_failure": [a_call("f")], "on_cancel": [a_call("c")]}
     await scenario.submit(a_task("good", **ends), a_task("bad", **ends), a_task("gone", **ends))
     await scenario.run("good", "bad", "gone")
     await scenario.succeed("good")
@@ -81,7 +82,7 @@ async def test_the_ledger_says_by_which_condition_an_end_was_told(scenario: Scen
 
 
 async def test_descendants_that_fail_tell_it_and_skipped_ones_tell_nothing(scenario: Scenario) -> None:
-    ends = {"on_success": [a_call("s")], "on_failure": [a_call("f")], "on_cancel": [a_call("c")]}
+    ends: dict[str, Any] = {"on_success": [a_call("s")], "on_failure": [a_call("f")], "on_cancel": [a_call("c")]}
     await scenario.submit(
         a_task("bad"),
         a_task("good"),

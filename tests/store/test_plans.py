@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -168,7 +169,7 @@ async def _explain_all(database: Database, crowd: Crowd) -> Plans:
     async def explain_each(planner: str) -> None:
         found[planner] = {}
         for name, ask in asks(crowd).items():
-            found[planner][name] = await store.write(lambda session, name=name, ask=ask: explain(session, name, ask))
+            found[planner][name] = await store.write(partial(explain, name=name, ask=ask))
 
     try:
         await crowd.move_in(store)
@@ -178,7 +179,7 @@ async def _explain_all(database: Database, crowd: Crowd) -> Plans:
         await explain_each("postgres" if database.dialect is Dialect.POSTGRES else "sqlite analyzed")
         if database.dialect is Dialect.POSTGRES:
             found["postgres for all"] = {
-                name: await store.write(lambda session, name=name: explain_for_all(session, name)) for name in EXPECTED
+                name: await store.write(partial(explain_for_all, name=name)) for name in EXPECTED
             }
     finally:
         await store.close()

@@ -149,7 +149,10 @@ async def test_a_lost_condition_does_not_wait_for_the_other_parents(scenario: Sc
 
 async def test_a_diamond_joins_once(scenario: Scenario) -> None:
     await scenario.submit(
-        a_task("top"), a_task("left", after="top"), a_task("right", after="top"), a_task("bottom", after=["left", "right"])
+        a_task("top"),
+        a_task("left", after="top"),
+        a_task("right", after="top"),
+        a_task("bottom", after=["left", "right"]),
     )
 
     await _end(scenario, "top", "success")
@@ -161,7 +164,10 @@ async def test_a_diamond_joins_once(scenario: Scenario) -> None:
 
 async def test_a_diamond_fails_once(scenario: Scenario) -> None:
     await scenario.submit(
-        a_task("top"), a_task("left", after="top"), a_task("right", after="top"), a_task("bottom", after=["left", "right"])
+        a_task("top"),
+        a_task("left", after="top"),
+        a_task("right", after="top"),
+        a_task("bottom", after=["left", "right"]),
     )
 
     await _end(scenario, "top", "failure")
@@ -246,7 +252,7 @@ async def test_what_is_rolled_back_has_not_happened(scenario: Scenario) -> None:
     await scenario.submit(a_task("a"), a_task("b", after="a"))
     await scenario.run("a")
 
-    async def fail_midway(session: object) -> None:
+    async def fail_midway(_session: object) -> None:
         raise RuntimeError("the power fails")
 
     with pytest.raises(RuntimeError, match="the power fails"):

@@ -118,9 +118,7 @@ async def test_after_an_end_the_next_report_in_the_same_transaction_is_told(scen
     id = scenario.ids["task"]
     reports = [Report(id, 0, failure=broken("first")), Report(id, 0, succeeded=True), Report(id, None, succeeded=True)]
 
-    first, second, third = await scenario.store.write(
-        lambda session: apply_reports(session, reports, scenario.decide)
-    )
+    first, second, third = await scenario.store.write(lambda session: apply_reports(session, reports, scenario.decide))
 
     assert not isinstance(first, Exception)
     assert isinstance(second, StaleAttempt)
@@ -146,7 +144,7 @@ async def test_counters_never_go_below_zero(scenario: Scenario) -> None:
     await scenario.submit(a_task("task"))
     await scenario.count("task", success=1)
 
-    with pytest.raises(Exception, match="(?i)check"):
+    with pytest.raises(Exception, match=r"(?i)check"):
         await scenario.count("task", success=-2)
 
     assert (await scenario.task("task")).success == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -90,10 +91,11 @@ async def test_a_batch_with_a_live_task_stays_whole(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("live", ["waiting", "pending", "claimed", "running", "retry_pending", "paused", "delayed"])
 async def test_each_live_state_holds_its_batch(scenario: Scenario, live: str) -> None:
-    delay = {"delay": "400d"} if live == "delayed" else {}
+    delay: dict[str, Any] = {"delay": "400d"} if live == "delayed" else {}
+    alone = a_task("task", retry=fixed_retry(), **delay)
     await scenario.submit(
         a_task("done"),
-        *([a_task("parent"), a_task("task", after="parent")] if live == "waiting" else [a_task("task", retry=fixed_retry(), **delay)]),
+        *([a_task("parent"), a_task("task", after="parent")] if live == "waiting" else [alone]),
     )
     await scenario.run("done", *(["parent"] if live == "waiting" else []))
     await scenario.succeed("done")

@@ -93,7 +93,9 @@ async def test_the_budget_is_spent_and_then_the_failure_is_final(scenario: Scena
 
 
 async def test_a_success_clears_the_schedule_and_keeps_the_history(scenario: Scenario) -> None:
-    await scenario.submit(a_task("task", retry=fixed_retry(), on_success=[a_call("done")]), a_task("child", after="task"))
+    await scenario.submit(
+        a_task("task", retry=fixed_retry(), on_success=[a_call("done")]), a_task("child", after="task")
+    )
     await scenario.run("task")
     await scenario.fail("task")
     await _run_again(scenario)
@@ -101,7 +103,12 @@ async def test_a_success_clears_the_schedule_and_keeps_the_history(scenario: Sce
     await scenario.succeed("task")
 
     task = await scenario.task("task")
-    assert (task.status, task.next_retry_at, task.failure_reason, task.error_class) == (Status.SUCCESS, None, None, None)
+    assert (task.status, task.next_retry_at, task.failure_reason, task.error_class) == (
+        Status.SUCCESS,
+        None,
+        None,
+        None,
+    )
     assert await scenario.status("child") is Status.PENDING
     assert await scenario.hooks("task") == ["success:1"]
     assert [row["outcome"] for row in await scenario.attempts("task")] == ["failure", "success"]
@@ -172,7 +179,13 @@ async def test_an_exhausted_task_may_be_parked_for_a_human(scenario: Scenario) -
 
     await scenario.resume("task")
     task = await scenario.task("task")
-    assert (task.status, task.paused, task.parked, task.attempt, task.retry_count) == (Status.PENDING, False, False, 2, 0)
+    assert (task.status, task.paused, task.parked, task.attempt, task.retry_count) == (
+        Status.PENDING,
+        False,
+        False,
+        2,
+        0,
+    )
 
 
 async def test_many_failures_are_settled_in_one_transaction(scenario: Scenario) -> None:

@@ -92,7 +92,9 @@ async def test_values_are_compared_as_json(scenario: Scenario, one: Any, other: 
 
 
 async def test_a_rule_may_watch_another_kind(scenario: Scenario) -> None:
-    await scenario.submit(a_task("backup", kind="backup"), a_task("report", kind="report", rules=[at_most(1, "backup")]))
+    await scenario.submit(
+        a_task("backup", kind="backup"), a_task("report", kind="report", rules=[at_most(1, "backup")])
+    )
     assert await scenario.claim(kinds=frozenset({"backup"})) == ["backup"]
 
     assert await scenario.claim() == []
@@ -179,7 +181,7 @@ async def test_capacity_apart_by_fields(scenario: Scenario) -> None:
 
 async def test_limits_of_kinds_from_the_configuration(scenario: Scenario) -> None:
     await scenario.submit(*[a_task(key) for key in "abc"], *[a_task(key, kind="other") for key in "xyz"])
-    limits = {"kind_limits": {"job": 2}}
+    limits: dict[str, Any] = {"kind_limits": {"job": 2}}
 
     assert await scenario.claim(**limits) == ["a", "b", "x", "y", "z"]
     assert await scenario.claim(**limits) == []
@@ -190,7 +192,7 @@ async def test_limits_of_kinds_from_the_configuration(scenario: Scenario) -> Non
 async def test_limits_of_namespaces_from_the_configuration(scenario: Scenario) -> None:
     await scenario.submit(*[a_task(key, kind=key) for key in "abc"], namespace="small")
     await scenario.submit(*[a_task(key, kind=key) for key in "xyz"], namespace="big")
-    limits = {"namespace_limits": {"small": 1, "big": 2}}
+    limits: dict[str, Any] = {"namespace_limits": {"small": 1, "big": 2}}
 
     assert await scenario.claim(**limits) == ["a", "x", "y"]
     assert await scenario.claim(**limits) == []

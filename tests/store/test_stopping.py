@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from perdure.domain.states import LIVE, Status
 from tests.store.drafts import a_call, a_task, fixed_retry
 from tests.store.scenario import Scenario
@@ -70,7 +72,7 @@ async def test_nothing_propagates(scenario: Scenario) -> None:
 
 
 async def test_running_and_claimed_tasks_are_told_and_others_are_not(scenario: Scenario) -> None:
-    told = {"on_cancel": [a_call("stop")]}
+    told: dict[str, Any] = {"on_cancel": [a_call("stop")]}
     batch_id = await scenario.submit(
         a_task("running", **told), a_task("claimed", **told), a_task("waiting", after="running", **told)
     )

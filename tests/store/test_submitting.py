@@ -99,7 +99,7 @@ async def test_a_key_is_free_again_once_its_answer_is_forgotten(scenario: Scenar
 
 
 async def test_a_submission_that_fails_leaves_its_key_free(scenario: Scenario) -> None:
-    def fail_to_render(batch_id: str, tasks: list[Task]) -> bytes:
+    def fail_to_render(_batch_id: str, _tasks: list[Task]) -> bytes:
         raise RuntimeError("cannot render")
 
     with pytest.raises(RuntimeError, match="cannot render"):

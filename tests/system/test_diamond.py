@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.engine.definitions import Definition
@@ -9,7 +11,7 @@ from tests.system.agent import Agent
 from tests.system.client import Client, Submitted
 
 
-def diamond(agent: Agent, **of_b: object) -> list[Definition]:
+def diamond(agent: Agent, **of_b: Any) -> list[Definition]:
     return [
         # In any order: dependencies may stand before what they depend on.
         agent.task("d", "b", "c"),
@@ -19,7 +21,7 @@ def diamond(agent: Agent, **of_b: object) -> list[Definition]:
     ]
 
 
-async def in_the_middle(client: Client, agent: Agent, **of_b: object) -> Submitted:
+async def in_the_middle(client: Client, agent: Agent, **of_b: Any) -> Submitted:
     """The batch at the moment when a has succeeded, and b and c run."""
     batch = await client.submit(diamond(agent, **of_b))
     await agent.wait_for("a")

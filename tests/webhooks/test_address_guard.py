@@ -27,7 +27,11 @@ EVERYTHING = Openings(private_networks=True, loopback=True, allowed=("0.0.0.0/0"
             "http://10.0.0.1/",
             "is a private address; allow it with PERDURE_ALLOW_PRIVATE_NETWORKS=1 or webhooks.allowed",
         ),
-        (CLOSED, "http://127.0.0.1/", "this machine itself; allow it with PERDURE_ALLOW_LOOPBACK=1 or webhooks.allowed"),
+        (
+            CLOSED,
+            "http://127.0.0.1/",
+            "this machine itself; allow it with PERDURE_ALLOW_LOOPBACK=1 or webhooks.allowed",
+        ),
         (CLOSED, "http://localhost/", "the host localhost is a loopback address"),
         (CLOSED, "http://LOCALHOST./", "the host localhost is a loopback address"),
         (CLOSED, "http://a.localhost/", "loopback"),

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from perdure.assemble import make_instance
+from perdure.config import Server, Settings
+from perdure.testing import VirtualClock
 from perdure.webhooks.places import NoPlace, Places
+from perdure.webhooks.request import WebhookAnswer, WebhookRequest
+from tests.engine.definitions import task, webhook
+from tests.engine.driven import HOST_URL, Driven
 from tests.support.receiver import Receiver
 from tests.webhooks.support import MakeSender, StartRaw, saying_then_silent, webhook_to
 
@@ -51,3 +58,31 @@ async def test_destinations_are_forgotten_when_nobody_calls_them() -> None:
     assert len(places) == 0
     async with places.take("a"):
         assert len(places) == 1
+
+
+class BusySender:
+    async def send(self, _request: WebhookRequest) -> WebhookAnswer:
+        raise NoPlace("http://busy.test was too busy")
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_what_was_not_sent_is_taken_up_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings(server=Server(database_url=f"sqlite:///{tmp_path}/test.db"))
+    clock = VirtualClock()
+    instance = make_instance(settings, HOST_URL, BusySender(), clock)
+    await instance.store.open()
+    driven = Driven(instance, clock)
+    id = await driven.submit_one(task(on_start=webhook("http://busy.test/")))
+    await driven.start()
+
+    assert await driven.status(id) == "Claimed"
+    assert await driven.attempts(id) == []
+    (record,) = caplog.records
+    assert record.__dict__["fields"]["key"] == f"{id}:start:0"
+    clock.advance(settings.engine.claim_timeout_secs + 1)
+    await driven.engine.reap_loop.run_once()
+    assert await driven.status(id) == "Pending"
+    await instance.engine.stop()
+    await instance.store.close()

@@ -100,7 +100,7 @@ async def _open_lanes(session: Session, request: Claim) -> list[tuple[Row, list[
 async def _pick_within_limits(
     session: Session, request: Claim, lanes: Sequence[tuple[Row, list[Limit]]]
 ) -> tuple[list[tuple[str, int]], int]:
-    """Ids and lanes of tasks that may start together. One instance at a time, so that no two admit against the same count."""
+    """Ids and lanes of tasks that may start together; one instance at a time, so that no two admit at once."""
     await session.fetch("lock_name", name="rules")
     occupancy = await _occupancy(session, [limit for _, limits in lanes for limit in limits])
     rooms = [(lane["lane"], occupancy.room(limits, request.most)) for lane, limits in lanes]
