@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 from perdure.domain.model import Condition
 from perdure.domain.rules import Rule, lane_of
@@ -49,7 +49,7 @@ async def _audit_orphans(session: Session, tasks: Mapping[str, Row]) -> None:
 
 def _audit_task(task: Row) -> None:
     status = Status(task["status"])
-    shown = dict(task)
+    shown = task["id"], status, task["key"]
     assert task["waits"] >= 0 and task["success"] >= 0 and task["failures"] >= 0, shown
     assert (task["ended_at"] is not None) == (not status.is_live), shown
     assert (task["next_retry_at"] is not None) == (status is Status.RETRY_PENDING and not task["parked"]), shown
@@ -66,13 +66,14 @@ def _audit_task(task: Row) -> None:
         assert not task["paused"], shown
     if task["parked"]:
         assert status is Status.RETRY_PENDING and task["paused"], shown
-    rules = [Rule.from_json(rule) for rule in _decoded(task["rules"])]
-    metadata = _decoded(task["metadata"]) or {}
-    assert task["lane"] == lane_of(task["executor"], task["namespace"], task["kind"], rules, metadata), shown
+    whose = (task["executor"], task["namespace"], task["kind"])
+    assert task["lane"] == _lane(*whose, task["rules"], task["metadata"]), shown
 
 
-def _decoded(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
+@lru_cache(maxsize=1024)
+def _lane(executor: str, namespace: str, kind: str, rules: str, metadata: str | None) -> int:
+    found = [Rule.from_json(rule) for rule in json.loads(rules)]
+    return lane_of(executor, namespace, kind, found, json.loads(metadata) if metadata else {})
 
 
 def _audit_waits(tasks: Mapping[str, Row], links: list[Row]) -> None:

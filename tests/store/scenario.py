@@ -127,9 +127,9 @@ class Scenario:
 
     async def run(self, *keys: str) -> None:
         """Bring pending tasks to Running; whatever else was claimable stays so."""
-        rows = (await self.claim_rows()).to_start
-        others = [(row["id"], row["attempt"]) for row in rows if self.key_of(row["id"]) not in keys]
-        await self.accept(*keys)
+        rows = {self.key_of(row["id"]): row for row in (await self.claim_rows()).to_start}
+        await self.answer(*[start.Answered(rows[key]["id"], rows[key]["attempt"], 200) for key in keys])
+        others = [(rows[key]["id"], rows[key]["attempt"]) for key in rows.keys() - set(keys)]
         await self.store.write(lambda session: claim.release(session, others))
 
     async def succeed(self, *keys: str, attempt: int | None = None, result: str | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -36,11 +36,11 @@ def a_fan(width: int, condition: str = "on_success") -> list[TaskDraft]:
     ]
 
 
-async def statements_of(scenario: Scenario, act: object) -> list[str]:
+async def statements_of(scenario: Scenario, act: Awaitable[None]) -> list[str]:
     """The names of the statements that `act` needs."""
     names: list[str] = []
     scenario.store.on_query(lambda name, _: names.append(name))
-    await act  # type: ignore[misc]
+    await act
     return names
 
 

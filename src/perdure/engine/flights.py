@@ -21,7 +21,7 @@ class SendListener(Protocol):
 
 
 class Flights:
-    """`landed` is called as each one arrives, `counted` with +1 and -1 as they leave and arrive."""
+    """`landed` is called when a place becomes free where none was, `counted` with +1 and -1 for each one."""
 
     def __init__(
         self, limit: int, grace_secs: float, landed: Callable[[], None], counted: Callable[[int], None]
@@ -61,8 +61,11 @@ class Flights:
             await asyncio.wait(self._tasks, timeout=CANCEL_SECS)
 
     def _arrive(self, task: asyncio.Task[None]) -> None:
+        full = self.free <= 0
         self._tasks.discard(task)
         self._counted(-1)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a call failed in an unforeseen way; it is repeated after its lease", exc_info=error)
-        self._landed()
+        # As long as there were places, nobody waited for one.
+        if full:
+            self._landed()

@@ -50,8 +50,8 @@ class Wakeups:
         if changes.counts["released", ""] or changes.counts["resumed", ""]:
             topics.add(Topic.START)
         for moved in changes.moved:
-            # A task that ended may have held the slot that a blocked one waits for.
-            if moved.target is Status.PENDING or moved.source in ACTIVE:
+            # A task that is no longer active may have held the slot that a blocked one waits for.
+            if moved.target is Status.PENDING or (moved.source in ACTIVE and moved.target not in ACTIVE):
                 topics.add(Topic.START)
                 break
         if any(switched.shown_before == PAUSED for switched in changes.switched):
