@@ -149,7 +149,7 @@ async def test_racing_submissions_create_one(scenario: Scenario) -> None:
         *[
             _created(one, a_task("task", metadata={"order": 1}, dedupe_strategy=again))
             for one in others
-            for _ in range(5)
+            for _ in range(2)
         ]
     )
 

@@ -70,6 +70,18 @@ async def test_a_claim_that_ran_out_is_pending_again(scenario: Scenario) -> None
     assert await scenario.reap() == 0
 
 
+async def test_a_lease_is_looked_at_again_by_the_statement_that_takes_it_back(scenario: Scenario) -> None:
+    await scenario.submit(a_task("renewed"), a_task("accepted"))
+    await scenario.claim()
+    await scenario.accept("accepted")
+    ids = [(scenario.ids["renewed"],), (scenario.ids["accepted"],)]
+
+    taken = await scenario.store.write(lambda session: session.fetch("reap_claims", ids))
+
+    assert taken == []
+    assert await scenario.statuses() == {"renewed": "claimed", "accepted": "running"}
+
+
 async def test_running_tasks_are_not_reaped(scenario: Scenario) -> None:
     await scenario.submit(a_task("task"))
     await scenario.run("task")

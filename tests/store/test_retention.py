@@ -11,10 +11,11 @@ from perdure.store.interface import Session
 from perdure.store.verbs.keep import forget_old_batches
 from tests.store.drafts import a_call, a_task, fixed_retry
 from tests.store.scenario import Scenario
+from tests.store.schema import read_columns
 from tests.store.states import one_in_each_state
 
 DAYS = timedelta(days=30)
-#: Every table that holds something of a batch, and how its rows name the task.
+#: Every table that holds something of a batch. Answers to submissions are kept apart, by their own age.
 TABLES = ("batch", "task", "link", "task_attempt", "event", "webhook_execution")
 
 
@@ -41,6 +42,13 @@ async def an_ended_batch(scenario: Scenario, name: str = "") -> str:
     await scenario.run(f"child {name}")
     await scenario.cancel(f"child {name}")
     return batch_id
+
+
+async def test_no_table_is_forgotten(scenario: Scenario) -> None:
+    columns = await scenario.store.read(read_columns)
+
+    naming = {column.table for column in columns if column.name in ("task_id", "batch_id", "parent_id")}
+    assert {*naming, "batch"} - {"submission"} == set(TABLES)
 
 
 async def test_nothing_of_an_old_batch_is_left(scenario: Scenario) -> None:

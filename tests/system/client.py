@@ -68,6 +68,12 @@ class Client:
         shown = {task["id"]: task["status"] for task in dag["tasks"]}
         return {key: shown[id] for key, id in batch.ids.items()}
 
+    async def failures(self, batch: Submitted) -> dict[str, str]:
+        """Why tasks failed, by key; of a hundred of them at most."""
+        failed = await self.expect(200, "GET", f"/task?status=Failure&batch_id={batch.id}&page_size=100")
+        tasks = [await self.task(short["id"]) for short in failed]
+        return {task["key"]: task["failure_reason"] for task in tasks}
+
     async def wait_until(
         self, batch: Submitted, condition: Callable[[dict[str, int]], bool], timeout: float = 30
     ) -> dict[str, int]:

@@ -63,6 +63,7 @@ async def test_a_thousand_tasks_are_each_called_once_and_no_limit_is_exceeded(
 
     await agent.receiver.wait_for(1000, "/ended", timeout=90)
 
+    assert await client.failures(batch) == {}
     assert await client.counts(batch) == {"success": 1000}
     starts = Counter(request.headers["Idempotency-Key"] for request in agent.calls)
     assert starts == Counter(f"{id}:start:0" for id in batch.ids.values())

@@ -77,14 +77,16 @@ async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure
             session.changes.count("timed_out")
             if session.options.cancel_on_timeout:
                 session.changes.deliveries.extend(deliveries_for(row, Trigger.CANCEL, row["attempt"]))
+    # Before anything ends: an ending may reach those that wait for their retry, and cancel them as dead ends.
+    waiting = [*await _schedule(session, retries), *await _park(session, parkings)]
     ended = await session.fetch(
         "fail",
         [(row["id"], row["attempt"], failure.message, failure.error_class) for row, failure in endings],
     )
     await finish(session, ended, {row["id"]: failure for row, failure in endings})
-    scheduled = await _schedule(session, retries)
-    parked = await _park(session, parkings)
-    return {row["id"]: row for row in [*ended, *scheduled, *parked]}
+    if ended and waiting:
+        waiting = await session.fetch("lock_tasks", sorted((row["id"],) for row in waiting))
+    return {row["id"]: row for row in [*waiting, *ended]}
 
 
 def _with_reason(message: str, reason: FailReason) -> str:

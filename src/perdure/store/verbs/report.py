@@ -52,6 +52,9 @@ async def apply_reports(session: Session, items: Sequence[Report], decide: Decid
     while waiting:
         wave, waiting = _one_per_task(waiting)
         await _apply(session, wave, rows, results, decide)
+        # What was reported of one task may have ended others.
+        again = sorted({(item.task_id,) for _, item in waiting})
+        rows.update({row["id"]: row for row in await session.fetch("lock_tasks", again)})
     return [results[index] for index in range(len(items))]
 
 
