@@ -1,4 +1,4 @@
-"""A retry by hand puts back what ended only because of the task: below it, above it, and nothing beside it."""
+"""A retry by hand puts back what ended only because of the task, and nothing beside it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,11 @@ import asyncio
 
 import pytest
 
-from perdure.clock import monotonic
-from perdure.config import Engine
-from perdure.store.statements import Dialect
-from tests.engine.definitions import Definition, on, task
-from tests.retries.conftest import TellStory
+from tests.engine.definitions import on
 from tests.retries.story import Story
+from tests.retries.wakes import attempts_of, end_all, two_failed_parents
 
 WIDE = 20
-MANY = 2000
-VERY_MANY = 20_000
-#: Far more than it takes; quadratic work would not fit.
-LONGEST_SECS = 30.0
-
-
-async def attempts_of(story: Story, ids: dict[str, str]) -> dict[str, int]:
-    return {key: (await story.task(id)).attempt for key, id in ids.items()}
-
-
-async def end_all(story: Story, ids: dict[str, str]) -> None:
-    """Run everything to its end; on the way and at the end the database agrees with itself."""
-    await story.check_health()
-    await story.finish(ids.values())
-    await story.check_health()
 
 
 async def test_descendants_that_failed_in_its_wake_wait_again(story: Story) -> None:
@@ -65,25 +47,6 @@ async def test_the_hooks_of_what_is_put_back_have_new_keys(story: Story) -> None
     assert await story.hooks(ids["child"]) == ["failure:0", "failure:1"]
     keys = [request.headers["Idempotency-Key"] for request in story.receiver.requests_to("/failed")]
     assert keys == [f"{ids['child']}:failure:0", f"{ids['child']}:failure:1"]
-
-
-async def two_failed_parents(story: Story, below: list[Definition]) -> dict[str, str]:
-    """`left` and `right` failed; each has a child of its own, one held back by `gate`, and `both` needs the two."""
-    ids = await story.run(
-        story.job("gate"),
-        story.job("left"),
-        story.job("right"),
-        # These hold their parents, which would be dead ends otherwise.
-        story.job("hold-left", on("left", "always"), "gate"),
-        story.job("hold-right", on("right", "always"), "gate"),
-        story.job("only-left", "left"),
-        story.job("only-right", "right"),
-        story.job("both", "left", "right"),
-        *below,
-    )
-    await story.fail_for_good(ids["left"])
-    await story.fail_for_good(ids["right"])
-    return ids
 
 
 @pytest.mark.parametrize(("first", "second"), [("left", "right"), ("right", "left")])
@@ -218,107 +181,6 @@ async def test_children_that_still_wait_have_their_waits_recounted(story: Story)
     }
 
 
-async def test_ancestors_canceled_as_dead_ends_live_again(story: Story) -> None:
-    # Given a climb over two levels, from running to waiting ancestors
-    ids = await story.run(
-        story.job("root", on_cancel=[story.hook("/stop")]),
-        story.job("left", "root"),
-        story.job("right", "root"),
-        story.job("start"),
-        story.job("join", "left", "right", "start"),
-        story.job("below", "join"),
-    )
-    await story.fail_for_good(ids["start"])
-    assert await story.statuses(ids) == {
-        "root": "Canceled",
-        "left": "Canceled",
-        "right": "Canceled",
-        "start": "Failure",
-        "join": "Failure",
-        "below": "Failure",
-    }
-
-    # When the task that brought all of this down is retried
-    await story.commands.retry(ids["start"])
-
-    # Then all of it lives again, each with a new attempt
-    assert await story.statuses(ids) == {
-        "root": "Pending",
-        "left": "Waiting",
-        "right": "Waiting",
-        "start": "Pending",
-        "join": "Waiting",
-        "below": "Waiting",
-    }
-    assert set((await attempts_of(story, ids)).values()) == {1}
-    assert [row["delay_source"] for row in await story.attempts(ids["root"])] == ["manual"]
-    await end_all(story, ids)
-    assert set((await story.statuses(ids)).values()) == {"Success"}
-    assert story.starts("root") == ["start:0", "start:1"]
-    assert [request.headers["Idempotency-Key"] for request in story.receiver.requests_to("/stop")] == [
-        f"{ids['root']}:cancel:0"
-    ]
-
-
-@pytest.mark.parametrize("retried", ["first", "second"])
-async def test_a_dead_end_lives_again_for_any_child_that_needs_it(story: Story, retried: str) -> None:
-    """Two children were canceled one after the other; the second took the parent with it, but both need it."""
-    ids = await story.run(story.job("parent"), story.job("first", "parent"), story.job("second", "parent"))
-    await story.commands.cancel(ids["first"])
-    await story.commands.cancel(ids["second"])
-    assert set((await story.statuses(ids)).values()) == {"Canceled"}
-
-    await story.commands.retry(ids[retried])
-
-    left = "second" if retried == "first" else "first"
-    assert await story.statuses(ids) == {"parent": "Pending", retried: "Waiting", left: "Canceled"}
-    await end_all(story, ids)
-    assert await story.statuses(ids) == {"parent": "Success", retried: "Success", left: "Canceled"}
-
-
-async def test_a_dead_end_that_nobody_needs_again_stays_one(story: Story) -> None:
-    ids = await two_failed_parents(story, [story.job("feeder"), story.job("below", "both", "feeder")])
-    # `below` was doomed with `both`, and `feeder` had nobody else.
-    assert (await story.statuses(ids))["feeder"] == "Canceled"
-
-    await story.commands.retry(ids["left"])
-
-    # `right` still keeps `both` and `below` from starting, so nobody needs the feeder.
-    assert await story.statuses({key: ids[key] for key in ("both", "below", "feeder")}) == {
-        "both": "Failure",
-        "below": "Failure",
-        "feeder": "Canceled",
-    }
-    await story.check_health()
-    await story.commands.retry(ids["right"])
-    await end_all(story, ids)
-    assert set((await story.statuses(ids)).values()) == {"Success"}
-
-
-async def test_a_child_retried_while_its_parent_runs_waits_for_it(story: Story) -> None:
-    ids = await story.run(story.job("parent"), story.job("child", "parent"), story.job("other", "parent"))
-    await story.commands.cancel(ids["child"])
-
-    again = await story.commands.retry(ids["child"])
-
-    assert (again.status.label, again.attempt, again.waits) == ("Waiting", 1, 1)
-    await end_all(story, ids)
-    assert await story.status(ids["child"]) == "Success"
-
-
-async def test_a_child_retried_by_itself_starts_although_its_parent_failed(story: Story) -> None:
-    """Whoever asks for this very task gets it: the parent is not run again behind their back."""
-    ids = await story.run(story.job("parent"), story.job("child", "parent"), story.job("below", "child"))
-    await story.fail_for_good(ids["parent"])
-
-    await story.commands.retry(ids["child"])
-    await story.start()
-
-    assert await story.statuses(ids) == {"parent": "Failure", "child": "Running", "below": "Waiting"}
-    await end_all(story, ids)
-    assert await story.statuses(ids) == {"parent": "Failure", "child": "Success", "below": "Success"}
-
-
 async def test_a_delayed_descendant_still_waits_for_its_moment(story: Story) -> None:
     ids = await story.run(story.job("a"), story.job("tomorrow", "a", delay="1d"), story.job("late", "a", delay=5))
     await story.fail_for_good(ids["a"])
@@ -346,9 +208,8 @@ async def test_a_delayed_task_retried_by_hand_starts_now(story: Story) -> None:
     assert await story.status(id) == "Running"
 
 
-async def test_the_wake_of_a_wake(tell: TellStory) -> None:
+async def test_the_wake_of_a_wake(story: Story) -> None:
     """Failed, retried, failed again: each time all of it goes down and comes up once more."""
-    story = await tell()
     ids = await story.run(
         story.job("a"), story.job("b", "a"), story.job("c", "b"), story.job("d", on("c", "on_failure"))
     )
@@ -364,109 +225,3 @@ async def test_the_wake_of_a_wake(tell: TellStory) -> None:
     # It ran at the first failure, and once is enough.
     assert story.starts("d") == ["start:0"]
     await end_all(story, ids)
-
-
-async def test_without_dead_ends_there_is_nothing_above_to_put_back(tell: TellStory) -> None:
-    story = await tell(engine=Engine(dead_end_cancel_enabled=False))
-    ids = await story.run(story.job("parent"), story.job("other"), story.job("child", "parent", "other"))
-    await story.fail_for_good(ids["other"])
-    assert await story.statuses(ids) == {"parent": "Running", "other": "Failure", "child": "Failure"}
-
-    await story.commands.retry(ids["other"])
-
-    assert await story.statuses(ids) == {"parent": "Running", "other": "Pending", "child": "Waiting"}
-    await end_all(story, ids)
-
-
-def a_chain(length: int, first: str) -> list[Definition]:
-    return [task(f"chain-{number}", f"chain-{number - 1}" if number else first) for number in range(length)]
-
-
-@pytest.mark.parametrize("shape", ["chain", "fan"])
-async def test_long_and_wide_wakes_take_a_few_statements(story: Story, shape: str) -> None:
-    fan = [task(f"leaf-{number}", "left") for number in range(MANY)]
-    ids = await two_failed_parents(story, a_chain(MANY, "left") if shape == "chain" else fan)
-    statements: list[str] = []
-    story.instance.store.on_query(lambda name, _: statements.append(name))
-
-    await story.commands.retry(ids["left"])
-
-    assert len(statements) < 20
-    # The other parent, and the two that need it.
-    assert (await _count(story))["failure"] == 3
-
-
-@pytest.mark.parametrize("database_url", [Dialect.SQLITE], indirect=True)
-async def test_a_long_wake_that_stays_over_takes_no_longer(story: Story) -> None:
-    ids = await two_failed_parents(story, a_chain(VERY_MANY, "both"))
-
-    began = monotonic()
-    await story.commands.retry(ids["left"])
-
-    assert monotonic() - began < LONGEST_SECS
-    assert (await _count(story))["failure"] == VERY_MANY + 3
-
-
-async def _count(story: Story) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in await story.rows():
-        counts[row["status"]] = counts.get(row["status"], 0) + 1
-    return counts
-
-
-# Batches.
-
-
-async def test_everything_that_failed_in_a_batch_is_retried_in_place(story: Story) -> None:
-    parking = {"strategy": "immediate", "max_retries": 1, "on_exhausted": "pause"}
-    ids = await story.run(
-        story.job("good"),
-        story.job("bad"),
-        story.job("worse"),
-        story.job("below-bad", "bad"),
-        story.job("below-both", "bad", "worse"),
-        story.job("own", on("bad", "always")),
-        story.job("parked", retry=parking),
-        story.job("retrying"),
-        story.job("canceled"),
-        story.job("hold", on("worse", "always"), "retrying"),
-    )
-    await story.report(ids["good"])
-    await story.fail_for_good(ids["bad"])
-    await story.fail_for_good(ids["worse"])
-    await story.fail_until_exhausted(ids["parked"])
-    await story.start()
-    await story.fail_for_good(ids["own"])
-    await story.fail(ids["retrying"])
-    await story.commands.cancel(ids["canceled"])
-    batch_id = (await story.task(ids["good"])).batch_id
-
-    revived = await story.commands.retry_batch(batch_id)
-
-    # Bad, worse, own and parked, and the two that were brought down.
-    assert revived == 6
-    assert await story.statuses(ids) == {
-        "good": "Success",
-        "bad": "Pending",
-        "worse": "Pending",
-        "below-bad": "Waiting",
-        "below-both": "Waiting",
-        # Its condition is not met while the parent runs again.
-        "own": "Waiting",
-        "parked": "Pending",
-        "retrying": "RetryPending",
-        "canceled": "Canceled",
-        "hold": "Waiting",
-    }
-    await end_all(story, ids)
-    assert set((await story.statuses(ids)).values()) == {"Success", "Canceled"}
-
-
-async def test_a_batch_without_failures_has_nothing_to_retry(story: Story) -> None:
-    ids = await story.run(story.job("a"), story.job("b"))
-    await story.report(ids["a"])
-    before = await story.rows()
-
-    assert await story.commands.retry_batch((await story.task(ids["a"])).batch_id) == 0
-
-    assert await story.rows() == before
