@@ -18,8 +18,9 @@ from perdure.engine.loops import deliver, start
 from perdure.engine.writer import Writer
 from perdure.store.interface import Session
 from perdure.store.postgres import store as postgres_store
+from perdure.store.record import record_changes
 from perdure.store.sqlite import store as sqlite_store
-from perdure.store.verbs.claim import Claim, Claimed
+from perdure.store.verbs.claim import Claim, Claimed, claim
 from perdure.store.verbs.deliver import Settled
 from perdure.store.verbs.start import Answered
 from perdure.webhooks.request import WebhookAnswer, WebhookRequest
@@ -48,8 +49,6 @@ def die() -> NoReturn:
 
 
 def die_before_the_row(trigger: str) -> None:
-    claim, record_changes = start.claim, sqlite_store.record_changes
-
     async def claim_and_die(session: Session, request: Claim) -> Claimed:
         claimed = await claim(session, request)
         return die() if claimed.to_start else claimed
