@@ -1,0 +1,1 @@
+"""How fast queued work is drained, beside PgQueuer and a bare asyncpg loop."""

@@ -1,0 +1,54 @@
+"""Who is measured: each drains the same work from a database of its own, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.drain.environment import PYTHON
+from bench.drain.measured import Measured, Work, rates
+from bench.reference import measure_bare_loop
+
+PROGRAMS = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    name: str
+    database: str
+    drain: Callable[[str, Work], Awaitable[Measured]]
+    retries: bool = True
+    """Whether it can try again, and schedule for later."""
+
+
+async def drain_bare_loop(url: str, work: Work) -> Measured:
+    return Measured(await measure_bare_loop(url, work.tasks) if work.tasks else None)
+
+
+async def drain_pgqueuer(url: str, work: Work) -> Measured:
+    # -P: the programs' folder is not to be searched for modules.
+    return await _run(work, str(PYTHON), "-P", str(PROGRAMS / "pgqueuer_program.py"), url)
+
+
+async def drain_perdure(url: str, work: Work) -> Measured:
+    return await _run(work, sys.executable, "-m", "bench.drain.perdure_program", url)
+
+
+async def _run(work: Work, *command: str) -> Measured:
+    """Run a program that prints the seconds of both drains as a JSON array."""
+    numbers = (str(work.tasks), str(work.failing), str(work.later))
+    process = await asyncio.create_subprocess_exec(*command, *numbers, stdout=asyncio.subprocess.PIPE)
+    output, _ = await process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(f"{Path(command[-2]).name} ended with {process.returncode}.")
+    return rates(work, json.loads(output))
+
+
+CONTESTANTS = {
+    "bare": Contestant("bare asyncpg loop", "PostgreSQL", drain_bare_loop, retries=False),
+    "pgqueuer": Contestant("PgQueuer", "PostgreSQL", drain_pgqueuer),
+}

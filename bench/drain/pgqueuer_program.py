@@ -1,0 +1,101 @@
+"""Drains PgQueuer's queue and prints the seconds as JSON. Runs in an environment of its own; see `pgqueuer.py`.
+
+The settings are those of PgQueuer's guide to tuning, and where it leaves a choice, the ones that measured best.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from datetime import timedelta
+
+import asyncpg
+import uvloop
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgPoolDriver
+from pgqueuer.executors import DatabaseRetryEntrypointExecutor, EntrypointExecutorParameters
+from pgqueuer.models import Job
+from pgqueuer.queries import Queries
+
+#: The guide: larger for short jobs. From 500 on it drains little faster, but it suffers less from jobs for later.
+BATCH_SIZE = 2000
+#: The guide: a pool for high throughput. Retries, a transaction each, need one; more connections did not help.
+POOL = 20
+ENQUEUE_CHUNK = 5000
+PAYLOAD = b'{"order": 7, "note": "' + b"x" * 150 + b'"}'
+#: As `enqueue` would, with one statement; scheduled under the name that is drained, as they are in a real queue.
+LATER = """
+INSERT INTO pgqueuer (priority, entrypoint, payload, execute_after, status, created, updated, heartbeat)
+SELECT 0, 'succeed', $1, now() + interval '30 days', 'queued', now(), now(), now() FROM generate_series(1, $2)
+"""
+
+
+class Refused(Exception):
+    """What the failing jobs raise."""
+
+
+def retry_at_once(parameters: EntrypointExecutorParameters) -> DatabaseRetryEntrypointExecutor:
+    """The documented way to retries that outlive a process, with no delay between tries."""
+    return DatabaseRetryEntrypointExecutor(parameters=parameters, max_attempts=5, initial_delay=timedelta(0))
+
+
+async def enqueue(pool: asyncpg.Pool, entrypoint: str, jobs: int) -> None:
+    queries = Queries(AsyncpgPoolDriver(pool))
+    for begin in range(0, jobs, ENQUEUE_CHUNK):
+        count = min(ENQUEUE_CHUNK, jobs - begin)
+        await queries.enqueue([entrypoint] * count, [PAYLOAD] * count, [0] * count)
+    await pool.execute("ANALYZE")
+
+
+async def work_off(pool: asyncpg.Pool, jobs: int) -> float:
+    """Seconds until this many jobs have succeeded and the queue says so."""
+    worker = PgQueuer(AsyncpgPoolDriver(pool))
+    succeeded = 0
+
+    def count() -> None:
+        nonlocal succeeded
+        succeeded += 1
+        if succeeded == jobs:
+            worker.shutdown.set()
+
+    @worker.entrypoint("succeed")
+    async def succeed(_job: Job) -> None:
+        count()
+
+    @worker.entrypoint("fail-twice", executor_factory=retry_at_once)
+    async def fail_twice(job: Job) -> None:
+        if job.attempts < 2:
+            raise Refused
+        count()
+
+    began = time.perf_counter()
+    # Returns when what is held in its buffers is written.
+    await worker.run(batch_size=BATCH_SIZE)
+    return time.perf_counter() - began
+
+
+async def main(url: str, tasks: int, failing: int, later: int) -> None:
+    # That jobs fail is what is asked for here.
+    logging.getLogger("pgqueuer").setLevel(logging.CRITICAL)
+    async with asyncpg.create_pool(url, min_size=POOL, max_size=POOL) as pool:
+        queries = Queries(AsyncpgPoolDriver(pool))
+        await queries.install()
+        await queries.optimize_autovacuum()
+        if later:
+            await pool.execute(LATER, PAYLOAD, later, timeout=3600)
+        seconds = []
+        for entrypoint, jobs in (("succeed", tasks), ("fail-twice", failing)):
+            await enqueue(pool, entrypoint, jobs)
+            seconds.append(await work_off(pool, jobs) if jobs else 0.0)
+            left = await pool.fetchval("SELECT count(*) FROM pgqueuer")
+            if left != later:
+                raise RuntimeError(f"{left} jobs are left in the queue, and {later} should be.")
+        print(json.dumps(seconds))
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main(sys.argv[1], *(int(number) for number in sys.argv[2:5])))

@@ -1,0 +1,56 @@
+"""The table of a run: medians over the rounds, and their ratios."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bench.drain.contestants import CONTESTANTS
+from bench.drain.measured import Measured, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    what: str
+    later: int
+    contestant: str
+
+
+@dataclass(slots=True)
+class Table:
+    rates: defaultdict[Row, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Of all rounds, in the order of the first."""
+
+    def add(self, contestant: str, work: Work, measured: Measured) -> None:
+        if measured.tasks is not None:
+            self.rates[Row(f"{work.tasks:,} no-op", work.later, contestant)].append(measured.tasks)
+        if measured.failing is not None:
+            self.rates[Row(f"{work.failing:,} fail twice", work.later, contestant)].append(measured.failing)
+
+    def lines(self) -> Iterator[str]:
+        yield (
+            f"{'what':18} {'later':>9} {'by':18} {'database':10} {'tasks/s':>8} {'lowest':>8} {'highest':>8} "
+            f"{'to bare':>8} {'to PgQueuer':>11} {'to none later':>13}"
+        )
+        for row in sorted(self.rates, key=self._group):
+            rates = self.rates[row]
+            who = CONTESTANTS[row.contestant]
+            bare, pgqueuer = (self._ratio(row, Row(row.what, row.later, to)) for to in ("bare", "pgqueuer"))
+            alone = self._ratio(row, Row(row.what, 0, row.contestant)) if row.later else "-"
+            yield (
+                f"{row.what:18} {row.later:9,} {who.name:18} {who.database:10} {statistics.median(rates):8,.0f} "
+                f"{min(rates):8,.0f} {max(rates):8,.0f} {bare:>8} {pgqueuer:>11} {alone:>13}"
+            )
+
+    def _group(self, row: Row) -> tuple[int, int]:
+        """Rows that are compared stand together."""
+        whats = list(dict.fromkeys(other.what for other in self.rates))
+        return row.later, whats.index(row.what)
+
+    def _ratio(self, row: Row, to: Row) -> str:
+        """Of the medians; there is none where the other one was not measured."""
+        if to not in self.rates:
+            return "-"
+        return f"{statistics.median(self.rates[row]) / statistics.median(self.rates[to]):.2f}"
