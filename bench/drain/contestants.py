@@ -51,4 +51,6 @@ async def _run(work: Work, *command: str) -> Measured:
 CONTESTANTS = {
     "bare": Contestant("bare asyncpg loop", "PostgreSQL", drain_bare_loop, retries=False),
     "pgqueuer": Contestant("PgQueuer", "PostgreSQL", drain_pgqueuer),
+    "postgresql": Contestant("Perdure", "PostgreSQL", drain_perdure),
+    "sqlite": Contestant("Perdure", "SQLite", drain_perdure),
 }

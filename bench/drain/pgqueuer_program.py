@@ -29,7 +29,8 @@ PAYLOAD = b'{"order": 7, "note": "' + b"x" * 150 + b'"}'
 #: As `enqueue` would, with one statement; scheduled under the name that is drained, as they are in a real queue.
 LATER = """
 INSERT INTO pgqueuer (priority, entrypoint, payload, execute_after, status, created, updated, heartbeat)
-SELECT 0, 'succeed', $1, now() + interval '30 days', 'queued', now(), now(), now() FROM generate_series(1, $2)
+SELECT 0, 'succeed', $1, now() + interval '30 days' + n * interval '1 second', 'queued', now(), now(), now()
+FROM generate_series(1, $2) AS series(n)
 """
 
 
