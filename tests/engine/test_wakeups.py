@@ -51,7 +51,7 @@ async def test_nothing_is_raised_at_first(wakeups: Wakeups) -> None:
 async def test_a_submitted_task_is_to_be_started(driven: Driven, wakeups: Wakeups) -> None:
     await driven.submit(task())
 
-    assert raised(wakeups) == {Topic.START}
+    assert raised(wakeups) == {Topic.START, Topic.WORK}
 
 
 async def test_a_delayed_task_is_to_be_released(driven: Driven, wakeups: Wakeups) -> None:
@@ -79,7 +79,7 @@ async def test_an_ending_frees_a_place_and_sends_its_webhooks(
 
     await driven.report(id)
 
-    assert raised(wakeups) == {Topic.START, Topic.DELIVER}
+    assert raised(wakeups) == {Topic.START, Topic.WORK, Topic.DELIVER}
 
 
 async def test_a_retry_is_to_be_released_in_time(driven: Driven, wakeups: Wakeups, receiver: Receiver) -> None:
@@ -111,7 +111,7 @@ async def test_a_resumed_task_is_looked_at_at_once(driven: Driven, wakeups: Wake
 
     await driven.commands.resume(id)
 
-    assert raised(wakeups) == {Topic.START, Topic.DUE}
+    assert raised(wakeups) == {Topic.START, Topic.WORK, Topic.DUE}
 
 
 async def test_a_resumed_kind_is_looked_at_at_once(driven: Driven, wakeups: Wakeups) -> None:
@@ -191,7 +191,7 @@ async def test_an_instance_does_not_wake_itself_by_its_own_hint(
         await there.commands.pause_scope("kind", "test")
         await there.commands.resume_scope("kind", "test")
         await asyncio.wait_for(here.engine.wakeups.wait(Topic.START), 10)
-        assert raised(here.engine.wakeups) <= {Topic.START, Topic.DUE}
+        assert raised(here.engine.wakeups) <= {Topic.START, Topic.WORK, Topic.DUE}
 
 
 @pytest.mark.usefixtures("quick_checks")

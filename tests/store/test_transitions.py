@@ -10,6 +10,7 @@ import pytest
 from perdure.domain.errors import Conflict, NotFound, NotRunning, StaleAttempt
 from perdure.domain.model import ErrorClass
 from perdure.domain.states import ACTIVE, LIVE, Event, Status, sources, target
+from perdure.store.interface import Session
 from perdure.store.verbs import change, end, fail, report
 from tests.store.drafts import a_task, broken, fixed_retry
 from tests.store.scenario import Scenario
@@ -36,6 +37,16 @@ async def _claim(scenario: Scenario) -> None:
     await scenario.claim()
 
 
+async def _begin(scenario: Scenario) -> None:
+    async def begin(session: Session) -> None:
+        rows = await session.query("SELECT id, lane FROM task", [])
+        await session.fetch(
+            "begin", [(row["id"], row["lane"]) for row in rows], instance="a worker", lease_until=session.now
+        )
+
+    await scenario.store.write(begin)
+
+
 def _one_by_one(ask: Callable[[Scenario, str], Awaitable[None]]) -> Callable[[Scenario], Awaitable[None]]:
     async def ask_for_all(scenario: Scenario) -> None:
         for key in STATES:
@@ -48,6 +59,7 @@ def _one_by_one(ask: Callable[[Scenario, str], Awaitable[None]]) -> Callable[[Sc
 #: What makes each event happen to a task in every state.
 ATTEMPTS = {
     Event.CLAIMED: _claim,
+    Event.BEGUN: _begin,
     Event.STARTED: _accept,
     Event.LEASE_LOST: _reap,
     Event.SUCCEEDED: _one_by_one(lambda scenario, key: scenario.succeed(key)),

@@ -42,6 +42,14 @@ def _check_claim_timeout(settings: Settings) -> str | None:
     return _describe(settings, "engine.claim_timeout_secs", format_number(claim), complaint)
 
 
+def _check_heartbeat(settings: Settings) -> str | None:
+    lease, heartbeat = settings.engine.worker_lease_secs, settings.engine.worker_heartbeat_secs
+    if heartbeat * 3 <= lease:
+        return None
+    complaint = "must be at most a third of engine.worker_lease_secs, or a worker that lives is taken for lost"
+    return _describe(settings, "engine.worker_heartbeat_secs", format_number(heartbeat), complaint)
+
+
 def _check_processes(settings: Settings) -> str | None:
     if settings.server.workers == 1 or not settings.server.database_url.startswith("sqlite:"):
         return None
@@ -73,6 +81,7 @@ def _describe(settings: Settings, name: str, value: str, complaint: str) -> str:
 
 RULES = (
     Rule(("engine.claim_timeout_secs", "webhooks.connect_timeout_secs"), _check_claim_timeout),
+    Rule(("engine.worker_heartbeat_secs", "engine.worker_lease_secs"), _check_heartbeat),
     Rule(("server.workers", "server.database_url"), _check_processes),
     Rule(("server.api", "server.engine"), _check_roles),
     Rule(("webhooks.signing_secrets", "secrets"), _check_signing),

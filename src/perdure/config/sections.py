@@ -144,6 +144,11 @@ class Engine:
     worker_lease_secs: Seconds = setting(
         60.0, "How long a Python worker keeps a task without a heartbeat.", within=(1, _DAY)
     )
+    worker_heartbeat_secs: Seconds = setting(
+        5.0,
+        "How often a Python worker says that it lives, and hears which of its tasks were taken away.",
+        within=(0.1, _HOUR),
+    )
     history_max_attempts: int = setting(
         100,
         "Attempts kept for one task; beyond it the oldest of the middle are dropped.",

@@ -58,7 +58,8 @@ class Event(StrEnum):
     PARENT_FAILED = "an on_success parent failed or was canceled"
     CONDITION_LOST = "a condition can no longer hold"
     CLAIMED = "claimed"
-    STARTED = "on_start accepted or worker began"
+    BEGUN = "claimed by a worker, which begins at once"
+    STARTED = "on_start accepted"
     LEASE_LOST = "claim ran out"
     SUCCEEDED = "success reported"
     FAILED = "failure, no retry left"
@@ -85,6 +86,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_moves(Event.PARENT_FAILED, frozenset({Status.WAITING}), Status.FAILURE),
     *_moves(Event.CONDITION_LOST, frozenset({Status.WAITING}), Status.SKIPPED),
     *_moves(Event.CLAIMED, frozenset({Status.PENDING}), Status.CLAIMED),
+    *_moves(Event.BEGUN, frozenset({Status.PENDING}), Status.RUNNING),
     *_moves(Event.STARTED, frozenset({Status.CLAIMED}), Status.RUNNING),
     *_moves(Event.LEASE_LOST, frozenset({Status.CLAIMED}), Status.PENDING),
     *_moves(Event.SUCCEEDED, ACTIVE, Status.SUCCESS),

@@ -72,11 +72,14 @@ class Commands:
                 self._keys_under_way.discard(key.key)
 
     async def _prepare(self, draft: BatchDraft) -> Submission:
-        now = self._clock.now()
         if len(draft.tasks) <= LONGEST_IN_LOOP:
-            return self._intake.prepare(draft, now)
+            return self.prepare(draft)
         # Checking 100,000 tasks takes seconds; others must be served meanwhile.
-        return await asyncio.to_thread(self._intake.prepare, draft, now)
+        return await asyncio.to_thread(self.prepare, draft)
+
+    def prepare(self, draft: BatchDraft) -> Submission:
+        """Check a batch and build its rows, without storing them; raises Invalid."""
+        return self._intake.prepare(draft, self._clock.now())
 
     async def report(self, task_id: str, draft: ReportDraft) -> Task:
         """Take a report about a task: progress, changes, its end. The task as it is afterwards."""

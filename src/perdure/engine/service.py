@@ -69,6 +69,7 @@ class Engine:
         rng = rng or Random()
         policies = policies_from(settings)
         decide = decision_maker(policies.limits, clock, rng)
+        self.decide = decide
         intake = Intake(new_id, policies, egress)
         calls = Calls(host_url, settings.webhooks.timeout_secs)
         self.store = store
@@ -125,7 +126,7 @@ class Engine:
         )
         self.due_loop = DueLoop(store, settings.retry.loop_interval_ms / 1000)
         self.timeout_loop = TimeoutLoop(store, decide, poll_secs)
-        self.reap_loop = ReapLoop(store, min(5.0, settings.engine.claim_timeout_secs / 4))
+        self.reap_loop = ReapLoop(store, decide, min(5.0, settings.engine.claim_timeout_secs / 4))
         self.retention_loop = RetentionLoop(
             store,
             clock,
@@ -150,9 +151,15 @@ class Engine:
         ]
         self._running: list[asyncio.Task[None]] = []
 
-    async def start(self, work: bool = True) -> None:
-        """Start the loops; without `work` only those that commands need."""
-        loops: Sequence[Loop] = [self.counters, ClockLoop(self.store), *(self._loops if work else [])]
+    def add(self, *loops: Loop) -> None:
+        """Let these run along with the others."""
+        self._loops.extend(loops)
+
+    async def start(self, work: bool = True, webhooks: bool = True) -> None:
+        """Start the loops; without `work` only those that commands need, without `webhooks` none that calls out."""
+        calling = () if webhooks else (self.start_loop, self.deliver_loop)
+        working = [loop for loop in self._loops if work and loop not in calling]
+        loops: Sequence[Loop] = [self.counters, ClockLoop(self.store), *working]
         forever = [run_forever(loop, self.wakeups, self.clock, self._listener.loop_ran) for loop in loops]
         names = [loop.name for loop in loops]
         hints = [self.wakeups.announce_forever(), self.wakeups.listen_forever()]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from perdure.domain.errors import Unavailable
 from perdure.domain.states import ACTIVE, PAUSED, Status
 from perdure.store.changes import Changes
-from perdure.store.interface import Store
+from perdure.store.interface import EVERYTHING, Store
 
 log = logging.getLogger("perdure.engine")
 
@@ -21,8 +21,13 @@ class Topic(StrEnum):
     """What there is to look at."""
 
     START = "start"
+    WORK = "work"
     DUE = "due"
     DELIVER = "deliver"
+
+
+#: Who claims: those who start webhook tasks, and Python workers.
+CLAIMING = (Topic.START, Topic.WORK)
 
 
 class Wakeups:
@@ -48,14 +53,14 @@ class Wakeups:
     def _committed(self, changes: Changes) -> None:
         topics: set[Topic] = set()
         if changes.counts["released", ""] or changes.counts["resumed", ""]:
-            topics.add(Topic.START)
+            topics.update(CLAIMING)
         for moved in changes.moved:
             # A task that is no longer active may have held the slot that a blocked one waits for.
             if moved.target is Status.PENDING or (moved.source in ACTIVE and moved.target not in ACTIVE):
-                topics.add(Topic.START)
+                topics.update(CLAIMING)
                 break
         if any(switched.shown_before == PAUSED for switched in changes.switched):
-            topics.update((Topic.START, Topic.DUE))
+            topics.update((*CLAIMING, Topic.DUE))
         if changes.deliveries:
             topics.add(Topic.DELIVER)
         if changes.due_at is not None:
@@ -93,5 +98,6 @@ class Wakeups:
                     self.wake(topic)
 
     def _heard(self, word: str) -> None:
-        if word in set(Topic):
-            self.wake(Topic(word))
+        for topic in Topic:
+            if word in (topic, EVERYTHING):
+                self.wake(topic)

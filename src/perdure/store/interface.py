@@ -12,6 +12,8 @@ from perdure.store.changes import Changes, Row
 from perdure.store.statements import Dialect
 
 Result = TypeVar("Result")
+#: The topic of a hint that does not say where to look.
+EVERYTHING = "everything"
 QueryListener = Callable[[str, float], None]
 CommitListener = Callable[[Changes], None]
 
@@ -66,12 +68,22 @@ class Store(Protocol):
 
     async def close(self) -> None: ...
 
-    async def write(self, work: Work[Result]) -> Result:
-        """Run `work` in one transaction; its changes are recorded with it. Lost races are run again."""
+    async def write(self, work: Work[Result], *, apart: bool = False) -> Result:
+        """Run `work` in one transaction; its changes are recorded with it. Lost races are run again.
+
+        `apart` is for what must not wait until others are done with their connections: heartbeats.
+        """
         ...
 
     async def read(self, work: Work[Result]) -> Result:
         """Run `work` on a consistent view without writing."""
+        ...
+
+    async def write_within(self, connection: Any, work: Work[Result], topics: Sequence[str]) -> Result:
+        """Run `work` in the transaction that is open on the caller's own connection to this database.
+
+        Once it is committed, other instances hear that there is something to look at.
+        """
         ...
 
     async def announce(self, topics: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from perdure.domain.errors import NotFound
 from perdure.domain.model import Task
-from perdure.domain.states import SHOWN, Status
+from perdure.domain.states import SHOWN, TERMINAL, Status
 from perdure.store.changes import Row
 from perdure.store.interface import Session
 from perdure.store.records import task_from
@@ -46,6 +46,12 @@ class Totals:
         first, latest = row["first_created_at"], row["latest_updated_at"]
         self.first_created_at = min(self.first_created_at or first, first)
         self.latest_updated_at = max(self.latest_updated_at or latest, latest)
+
+    @property
+    def live(self) -> int:
+        """How many tasks are not over."""
+        over = sum(self.status_counts[status.value] for status in TERMINAL)
+        return self.tasks - over
 
     def add_counts(self, row: Row) -> None:
         self.success += int(row["success"])

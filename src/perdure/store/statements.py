@@ -8,7 +8,8 @@ are written `:name`. A few words stand for what the dialects spell apart:
     {lock}, {lock skip}            FOR UPDATE, FOR UPDATE SKIP LOCKED; nothing on SQLite, which has one writer
     {after(moment, seconds)}       a moment that many seconds later
     {guard(claimed)}               the task is in a state that this event leaves, by the one table of transitions;
-                                   also {guard(live)}, and {guard(claimed, child)} for another name than `task`.
+                                   also {guard(live)} and {guard(running)}, and {guard(claimed, child)} for another name
+                                   than `task`.
                                    Never a way to find rows: those are found by their id
     {live}, {active}               the states of tasks that are not over, that somebody works on
     {task}, {short}                every column of a task, and those that a listing shows
@@ -124,12 +125,15 @@ def _rows_from_json(columns: list[Column]) -> str:
 
 
 def _guard(dialect: Dialect, event: str, table: str = "task") -> str:
-    states = LIVE if event == "live" else sources(Event[event.upper()])
+    states = _NAMED[event] if event in _NAMED else sources(Event[event.upper()])
     # A unary plus and a CASE keep the databases from walking an index of states instead of looking up ids: what they
     # guess about how many tasks are in a state is often stale, and wrong guesses make the work quadratic.
     if dialect is Dialect.SQLITE:
         return f"+{table}.status IN {_listed(states)}"
     return f"CASE WHEN {table}.status IN {_listed(states)} THEN TRUE ELSE FALSE END"
+
+
+_NAMED = {"live": LIVE, "running": frozenset({Status.RUNNING})}
 
 
 def _listed(statuses: frozenset[Status]) -> str:

@@ -25,7 +25,7 @@ class PostgresSession(Session):
 
     def __init__(
         self,
-        connection: asyncpg.pool.PoolConnectionProxy[Any],
+        connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any],
         statements: Mapping[str, Statement],
         now: datetime,
         options: StoreOptions,

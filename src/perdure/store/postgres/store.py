@@ -14,6 +14,7 @@ from perdure.clock import Clock, SteeredClock, monotonic
 from perdure.config.problems import mask_password
 from perdure.domain.errors import Unavailable
 from perdure.store.interface import CommitListener, QueryListener, Result, StoreOptions, Work
+from perdure.store.postgres.guest import GuestSession
 from perdure.store.postgres.migrate import migrate
 from perdure.store.postgres.session import ColumnTypes, PostgresSession
 from perdure.store.record import record_changes
@@ -69,6 +70,7 @@ class PostgresStore:
         self._types: ColumnTypes = {}
         self._writers: asyncpg.Pool[Any] | None = None
         self._readers: asyncpg.Pool[Any] | None = None
+        self._apart: asyncpg.Pool[Any] | None = None
         self._commit_listeners: list[CommitListener] = []
         self._query_listeners: list[QueryListener] = []
 
@@ -92,12 +94,13 @@ class PostgresStore:
         readers = max(2, self._pool_size // 2)
         self._writers = await self._pool(max(2, self._pool_size - readers), WRITE_SETTINGS)
         self._readers = await self._pool(readers, READ_SETTINGS)
+        self._apart = await self._pool(1, WRITE_SETTINGS, least=0)
         await self.measure_clock()
 
-    async def _pool(self, size: int, settings: dict[str, str]) -> asyncpg.Pool[Any]:
+    async def _pool(self, size: int, settings: dict[str, str], least: int = 1) -> asyncpg.Pool[Any]:
         return await asyncpg.create_pool(
             self._url,
-            min_size=1,
+            min_size=least,
             max_size=size,
             init=_prepare_connection,
             server_settings=settings,
@@ -107,18 +110,18 @@ class PostgresStore:
         )
 
     async def close(self) -> None:
-        for pool in (self._writers, self._readers):
+        for pool in (self._writers, self._readers, self._apart):
             if pool is not None:
                 try:
                     await asyncio.wait_for(pool.close(), 5)
                 except (TimeoutError, *GONE):
                     pool.terminate()
-        self._writers = self._readers = None
+        self._writers = self._readers = self._apart = None
 
-    async def write(self, work: Work[Result]) -> Result:
+    async def write(self, work: Work[Result], *, apart: bool = False) -> Result:
         for attempt in range(1, WRITE_TRIES + 1):
             try:
-                return await self._write_once(work)
+                return await self._write_once(work, self._apart if apart else self._writers)
             except LOST_RACES as error:
                 if attempt == WRITE_TRIES:
                     raise
@@ -128,8 +131,8 @@ class PostgresStore:
                 raise _unavailable(error) from error
         raise AssertionError("unreachable")
 
-    async def _write_once(self, work: Work[Result]) -> Result:
-        async with _acquire(self._writers) as connection:
+    async def _write_once(self, work: Work[Result], pool: asyncpg.Pool[Any] | None) -> Result:
+        async with _acquire(pool) as connection:
             session = PostgresSession(
                 connection, self._statements, self.clock.now(), self._options, self._observe, self._types
             )
@@ -138,6 +141,19 @@ class PostgresStore:
                 await record_changes(session)
         for listener in self._commit_listeners:
             listener(session.changes)
+        return result
+
+    async def write_within(self, connection: Any, work: Work[Result], topics: Sequence[str]) -> Result:
+        if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
+            raise TypeError(f"An asyncpg connection is needed here, not {type(connection).__name__}.")
+        if not connection.is_in_transaction():
+            raise ValueError("There is no transaction open on the connection: begin one, and commit it afterwards.")
+        now = self.clock.now()
+        session = GuestSession(connection, self._statements, now, self._options, self._observe, self._types)
+        result = await work(session)
+        await record_changes(session)
+        # Sent by the database when the transaction is committed, and not at all if it is not.
+        await connection.executemany("SELECT pg_notify($1, $2)", self._hints(topics))
         return result
 
     async def read(self, work: Work[Result]) -> Result:
@@ -158,12 +174,12 @@ class PostgresStore:
     async def announce(self, topics: Sequence[str]) -> None:
         try:
             async with _acquire(self._readers) as connection:
-                await connection.executemany(
-                    "SELECT pg_notify($1, $2)",
-                    [(CHANNEL, f"{self._options.instance} {topic}") for topic in topics],
-                )
+                await connection.executemany("SELECT pg_notify($1, $2)", self._hints(topics))
         except (TimeoutError, *GONE) as error:
             raise _unavailable(error) from error
+
+    def _hints(self, topics: Sequence[str]) -> list[tuple[str, str]]:
+        return [(CHANNEL, f"{self._options.instance} {topic}") for topic in topics]
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         def receive(_connection: object, _pid: int, _channel: str, payload: object) -> None:

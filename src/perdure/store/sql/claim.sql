@@ -19,14 +19,14 @@ WHERE lanes.lane IS NOT NULL
 SELECT head.* FROM {rows(lane bigint, room int)}
 CROSS JOIN LATERAL (
     SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures,
-           t.priority, t.created_at, t.position
+           t.last_updated, t.priority, t.created_at, t.position
     FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
     ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT input.room
 ) AS head
 ORDER BY head.priority DESC, head.created_at, head.position LIMIT :most
 
 -- name: lane_heads @sqlite
-SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures
+SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures, t.last_updated
 FROM {rows(lane bigint, room int)}
 CROSS JOIN json_each((
     SELECT json_group_array(id) FROM (
@@ -49,15 +49,15 @@ WITH heads AS (
 ), shares AS (
     SELECT lane, count(*) AS share FROM heads GROUP BY lane
 )
-SELECT taken.id, taken.lane FROM shares
+SELECT taken.id, taken.lane, taken.last_updated FROM shares
 CROSS JOIN LATERAL (
-    SELECT t.id, t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = shares.lane
+    SELECT t.id, t.lane, t.last_updated FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = shares.lane
     ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT shares.share
     FOR UPDATE SKIP LOCKED
 ) AS taken
 
 -- name: take_heads @sqlite
-SELECT t.id, t.lane
+SELECT t.id, t.lane, t.last_updated
 FROM {rows(lane bigint, room int)}
 CROSS JOIN json_each((
     SELECT json_group_array(id) FROM (

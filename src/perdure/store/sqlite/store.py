@@ -16,7 +16,7 @@ from perdure.clock import Clock, SystemClock
 from perdure.domain.errors import Unavailable
 from perdure.domain.rules import values_key
 from perdure.store.changes import Changes
-from perdure.store.interface import CommitListener, QueryListener, Result, Session, StoreOptions, Work
+from perdure.store.interface import EVERYTHING, CommitListener, QueryListener, Result, Session, StoreOptions, Work
 from perdure.store.record import record_changes
 from perdure.store.sqlite.migrate import migrate
 from perdure.store.sqlite.session import SqliteSession, drive, read_row
@@ -25,6 +25,7 @@ from perdure.store.statements import Dialect, load_statements
 OLDEST_SQLITE = (3, 38, 0)
 BUSY_TIMEOUT_MS = 30_000
 READERS = 4
+LISTEN_SECS = 0.1
 
 _DrivenWork = Callable[[Session], Coroutine[Any, Any, Result]]
 
@@ -80,9 +81,7 @@ class SqliteStore:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA cache_size = -65536")
-        connection.create_function("metadata_has", 2, _metadata_has, deterministic=True)
-        connection.create_function("metadata_values", 2, _metadata_values, deterministic=True)
-        connection.create_function("json_contains", 2, _json_contains, deterministic=True)
+        _add_functions(connection)
         self._opened.append(connection)
         return connection
 
@@ -95,7 +94,7 @@ class SqliteStore:
         self._opened.clear()
         self._writer = None
 
-    async def write(self, work: Work[Result]) -> Result:
+    async def write(self, work: Work[Result], *, apart: bool = False) -> Result:  # noqa: ARG002 - one writer
         result: Result
         result, changes = await self._on(self._writer_thread, self._write, cast(_DrivenWork[Result], work))
         for listener in self._commit_listeners:
@@ -117,6 +116,21 @@ class SqliteStore:
                 connection.execute("ROLLBACK")
             raise
         return result, session.changes
+
+    async def write_within(self, connection: Any, work: Work[Result], topics: Sequence[str]) -> Result:  # noqa: ARG002
+        if not isinstance(connection, sqlite3.Connection):
+            raise TypeError(f"A sqlite3 connection is needed here, not {type(connection).__name__}.")
+        if not connection.in_transaction:
+            raise ValueError("There is no transaction open on the connection: begin one, and commit it afterwards.")
+        _add_functions(connection)
+        owners, connection.row_factory = connection.row_factory, read_row
+        try:
+            session = SqliteSession(connection, self._statements, self.clock.now(), self._options, self._observe)
+            result = drive(cast(_DrivenWork[Result], work), session)
+            drive(record_changes, session)
+        finally:
+            connection.row_factory = owners
+        return result
 
     async def read(self, work: Work[Result]) -> Result:
         result: Result = await self._on(self._reader_threads, self._read, cast(_DrivenWork[Result], work))
@@ -151,13 +165,36 @@ class SqliteStore:
             listener(name, seconds)
 
     async def announce(self, topics: Sequence[str]) -> None:
-        """Nobody else to tell: other processes on the file find out by polling."""
+        """Nothing to send: other processes see that the file has changed."""
 
-    async def listen(self, heard: Callable[[str], None]) -> None:  # noqa: ARG002 - part of the interface
-        await asyncio.get_running_loop().create_future()
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """Look a few times a second whether another process has written to the file."""
+        seen = await self._on(self._writer_thread, self._data_version)
+        while True:
+            await asyncio.sleep(LISTEN_SECS)
+            version = await self._on(self._writer_thread, self._data_version)
+            if version != seen:
+                seen = version
+                heard(EVERYTHING)
+
+    def _data_version(self) -> int:
+        """A number that changes when anybody but our own writer has written."""
+        if self._writer is None:
+            raise Unavailable("The database is not open.")
+        cursor = self._writer.cursor()
+        cursor.row_factory = None
+        (version,) = cursor.execute("PRAGMA data_version").fetchone()
+        return int(version)
 
     async def measure_clock(self) -> None:
         """The file has no clock of its own; this machine's time decides."""
+
+
+def _add_functions(connection: sqlite3.Connection) -> None:
+    """What our statements need beyond what SQLite has."""
+    connection.create_function("metadata_has", 2, _metadata_has, deterministic=True)
+    connection.create_function("metadata_values", 2, _metadata_values, deterministic=True)
+    connection.create_function("json_contains", 2, _json_contains, deterministic=True)
 
 
 def _metadata_has(metadata: str | None, wanted: str) -> bool:

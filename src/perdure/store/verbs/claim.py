@@ -62,14 +62,22 @@ async def claim(session: Session, request: Claim) -> Claimed:
     else:
         rows = [(lane["lane"], request.most) for lane, _ in lanes]
         heads = await session.fetch("take_heads", rows, most=request.most)
-        picked, seen = [(head["id"], head["lane"]) for head in heads], len(heads)
-    # With its lane, because a task that was put under other limits meanwhile was not checked against those.
-    claimed = await session.fetch("claim", picked, instance=session.options.instance, lease_until=request.lease_until)
+        picked, seen = heads, len(heads)
+    # A worker runs what it claims; on_start has to be accepted first.
+    works = request.executor is Executor.WORKER
+    claimed = await session.fetch(
+        "begin" if works else "claim",
+        # With its lane, because a task that was put under other limits meanwhile was not checked against those.
+        [(head["id"], head["lane"]) for head in picked],
+        instance=session.options.instance,
+        lease_until=request.lease_until,
+    )
+    claimable_since = {head["id"]: head["last_updated"] for head in picked}
     for row in claimed:
-        session.changes.moved.append(_moved(row, Status.PENDING, Status.CLAIMED))
-        # A claim leaves last_updated alone: it still says since when the task was claimable.
-        session.changes.waited.append((row["kind"], (session.now - row["last_updated"]).total_seconds()))
-    if request.executor is Executor.WORKER:
+        session.changes.moved.append(_moved(row, Status.PENDING, Status.RUNNING if works else Status.CLAIMED))
+        waited = (session.now - claimable_since[row["id"]]).total_seconds()
+        session.changes.waited.append((row["kind"], waited))
+    if works:
         return Claimed(claimed, [], seen)
     return await _open_starts(session, request, claimed, seen)
 
@@ -99,8 +107,8 @@ async def _open_lanes(session: Session, request: Claim) -> list[tuple[Row, list[
 
 async def _pick_within_limits(
     session: Session, request: Claim, lanes: Sequence[tuple[Row, list[Limit]]]
-) -> tuple[list[tuple[str, int]], int]:
-    """Ids and lanes of tasks that may start together; one instance at a time, so that no two admit at once."""
+) -> tuple[list[Row], int]:
+    """The tasks that may start together; one instance at a time, so that no two admit at once."""
     await session.fetch("lock_name", name="rules")
     occupancy = await _occupancy(session, [limit for _, limits in lanes for limit in limits])
     rooms = [(lane["lane"], occupancy.room(limits, request.most)) for lane, limits in lanes]
@@ -120,7 +128,8 @@ async def _pick_within_limits(
         )
         for head in heads
     )
-    return sorted((candidate.id, candidate.lane) for candidate in admitted), len(heads)
+    chosen = {candidate.id for candidate in admitted}
+    return sorted((head for head in heads if head["id"] in chosen), key=lambda head: str(head["id"])), len(heads)
 
 
 async def _occupancy(session: Session, limits: Sequence[Limit]) -> Occupancy:

@@ -1,0 +1,1 @@
+"""Perdure from Python: functions become task kinds, calls of them become tasks."""

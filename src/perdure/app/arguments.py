@@ -1,0 +1,147 @@
+"""The arguments and the result of a function as JSON, checked against its annotations on the way in and out."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from perdure.domain.checks import PAYLOAD_BYTES
+from perdure.domain.errors import Invalid, Problem
+from perdure.engine.intake import encode_json
+from perdure.worker.context import Context
+from perdure.worker.handlers import Unfit
+
+_EMPTY = inspect.Parameter.empty
+_REFUSED_KINDS = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """How one function is called from a payload: an object with a member for each argument."""
+
+    signature: inspect.Signature
+    """Without the parameter for the context."""
+    types: Mapping[str, Any]
+    result_type: Any
+    context_parameter: str | None
+
+    def pack(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The payload for a call; raises Invalid if the function could not be called like that."""
+        try:
+            bound = self.signature.bind(*given, **named)
+        except TypeError as error:
+            raise Invalid([Problem("arguments", str(error))]) from error
+        payload = {}
+        problems = []
+        for name, value in bound.arguments.items():
+            try:
+                payload[name] = to_plain(value)
+                read_as(payload[name], self.types[name])
+            except (TypeError, ValueError, msgspec.MsgspecError) as error:
+                problems.append(Problem(f"arguments.{name}", _first_line(error)))
+        if problems:
+            raise Invalid(problems)
+        return payload
+
+    def unpack(self, payload: str | None) -> dict[str, Any]:
+        """The arguments of a stored payload; raises Unfit."""
+        try:
+            members = msgspec.json.decode(payload) if payload else {}
+            if not isinstance(members, dict):
+                raise TypeError("the payload must be an object with a member for each argument")
+            unknown = sorted(set(members) - set(self.types))
+            if unknown:
+                raise TypeError(f"the function takes no {', '.join(unknown)}")
+            arguments = {name: _read_member(name, value, self.types[name]) for name, value in members.items()}
+            self.signature.bind(**arguments)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise Unfit("invalid_arguments", f"the arguments do not fit: {_first_line(error)}") from error
+        return arguments
+
+    def pack_result(self, value: Any) -> str | None:
+        """The result as it is stored; raises Unfit."""
+        if value is None:
+            return None
+        problems: list[Problem] = []
+        try:
+            text = encode_json(problems, "result", to_plain(value), PAYLOAD_BYTES)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise Unfit("invalid_result", f"the result cannot be stored: {_first_line(error)}") from error
+        if problems:
+            raise Unfit("invalid_result", f"the result cannot be stored: {problems[0].message}")
+        return text
+
+    def read_result(self, value: Any) -> Any:
+        """A stored result as what the function says that it returns."""
+        return read_as(value, self.result_type)
+
+
+def arguments_of(function: Callable[..., Any]) -> Arguments:
+    """Read a function's signature; raises TypeError for one that cannot be called from a payload."""
+    hints = typing.get_type_hints(function)
+    signature = inspect.signature(function)
+    context = [name for name in signature.parameters if hints.get(name) is Context]
+    if len(context) > 1:
+        raise TypeError(f"{function.__qualname__} takes more than one Context")
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in _REFUSED_KINDS:
+            shown = f"{_REFUSED_KINDS[parameter.kind]}{name}"
+            raise TypeError(f"{function.__qualname__} takes {shown}; a task needs a name for each argument")
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise TypeError(f"{function.__qualname__} takes {name} by position only; a task passes arguments by name")
+        if name not in context:
+            parameters.append(parameter)
+    return Arguments(
+        signature.replace(parameters=parameters),
+        {parameter.name: hints.get(parameter.name, Any) for parameter in parameters},
+        hints.get("return", Any),
+        context[0] if context else None,
+    )
+
+
+def to_plain(value: Any) -> Any:
+    """What JSON can hold, of msgspec structs, dataclasses, pydantic models, dates, decimals, enums and the like."""
+    return msgspec.to_builtins(value, enc_hook=_encode_other)
+
+
+def read_as(value: Any, wanted: Any) -> Any:
+    """Plain data as a value of the type; raises msgspec.ValidationError, or what a model raises."""
+    if wanted is Any or wanted is _EMPTY:
+        return value
+    return msgspec.convert(value, wanted, dec_hook=_decode_other)
+
+
+def _read_member(name: str, value: Any, wanted: Any) -> Any:
+    try:
+        return read_as(value, wanted)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise ValueError(f"{name}: {_first_line(error)}") from error
+
+
+def _encode_other(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(
+        f"{type(value).__name__} cannot be written as JSON; use a dataclass, a msgspec Struct or plain data"
+    )
+
+
+def _decode_other(wanted: Any, value: Any) -> Any:
+    if hasattr(wanted, "model_validate"):
+        return wanted.model_validate(value)
+    if isinstance(wanted, type) and isinstance(value, wanted):
+        return value
+    raise TypeError(f"{getattr(wanted, '__name__', wanted)} cannot be read from JSON")
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]

@@ -1,0 +1,111 @@
+"""What a task's function is told about the task, and how it says that it is alive."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from perdure.domain.keys import Trigger, idempotency_key
+from perdure.store.changes import Row
+from perdure.store.verbs.work import Sign
+
+log = logging.getLogger("perdure.task")
+
+
+class Canceled(Exception):
+    """The task was canceled, timed out, or taken away from this worker; nobody waits for its result."""
+
+
+class NoResult(LookupError):
+    """There is no such parent, or it has no result."""
+
+
+class Kind(Protocol):
+    """A task's function, as a way to name a parent and to read its result."""
+
+    @property
+    def kind(self) -> str: ...
+
+    def read_result(self, value: Any) -> Any: ...
+
+
+class TaskLogger(logging.LoggerAdapter[logging.Logger]):
+    """Adds the task to every line."""
+
+    def process(self, message: Any, given: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        extra = dict(given.get("extra") or {})
+        extra["fields"] = {**(self.extra or {}), **extra.get("fields", {})}
+        return message, {**given, "extra": extra}
+
+
+@dataclass(slots=True)
+class Context:
+    """One attempt of a task, for the function that runs it. Every method may be called from any thread."""
+
+    task_id: str
+    batch_id: str
+    kind: str
+    name: str
+    attempt: int
+    """0 for the first, one more for every further execution, whatever caused it."""
+    parents: Sequence[Row] = ()
+    _sign: Callable[[Sign], None] = field(default=lambda _: None, repr=False)
+    _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+    _done: int | None = field(default=None, repr=False)
+    _total: int | None = field(default=None, repr=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """Names this attempt: the same after a crash, another one for each retry. `task_id` is the same in all."""
+        return idempotency_key(self.task_id, Trigger.START, self.attempt)
+
+    @property
+    def log(self) -> TaskLogger:
+        """A logger whose lines name the task."""
+        fields: Mapping[str, object] = {
+            "task": self.task_id,
+            "kind": self.kind,
+            "name": self.name,
+            "attempt": self.attempt,
+        }
+        return TaskLogger(log, fields)
+
+    @property
+    def canceled(self) -> bool:
+        """Whether the result is no longer wanted. Async functions are cancelled besides."""
+        return self._stopped.is_set()
+
+    def raise_if_canceled(self) -> None:
+        """For functions in threads, which nobody can interrupt: call it between steps."""
+        if self.canceled:
+            raise Canceled(Canceled.__doc__)
+
+    def heartbeat(self) -> None:
+        """Say that the work goes on: the task's timeout begins afresh."""
+        self._sign(Sign(self.task_id, self.attempt, self._done, self._total))
+
+    def progress(self, done: int, total: int | None = None) -> None:
+        """Say how far the work is; a sign of life as well."""
+        if done < 0 or (total is not None and total < 0):
+            raise ValueError("progress is counted from zero: done and total must not be negative")
+        self._done = done
+        self._total = self._total if total is None else total
+        self.heartbeat()
+
+    def result_of(self, parent: str | Kind) -> Any:
+        """What a parent returned: by its key in the batch, or by its function if only one parent is of that kind."""
+        wanted = parent if isinstance(parent, str) else parent.kind
+        found = [row for row in self.parents if row["key"] == wanted]
+        if not found and not isinstance(parent, str):
+            found = [row for row in self.parents if row["kind"] == wanted]
+        if len(found) != 1:
+            known = ", ".join(repr(row["key"]) for row in self.parents) or "none"
+            raise NoResult(f"{len(found) or 'no'} parents are called {wanted!r}; the parents' keys are: {known}")
+        (row,) = found
+        value = None if row["result"] is None else msgspec.json.decode(row["result"])
+        return value if isinstance(parent, str) else parent.read_result(value)

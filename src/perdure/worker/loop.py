@@ -1,0 +1,253 @@
+"""The worker's own loop: hands in what is done and takes what can be run, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from perdure.clock import Clock
+from perdure.domain.errors import PerdureError, Unavailable
+from perdure.domain.model import Executor, Failure
+from perdure.domain.states import Status
+from perdure.engine.loops.loop import Loop
+from perdure.engine.wakeups import Topic, Wakeups
+from perdure.store.changes import Changes, Row
+from perdure.store.interface import Store
+from perdure.store.verbs.claim import Claim
+from perdure.store.verbs.end import Succeed
+from perdure.store.verbs.fail import Decide, Failed
+from perdure.store.verbs.work import WORKER_LOST, Round, Turn, parent_results, work
+from perdure.worker.context import Canceled, Context
+from perdure.worker.execution import Execution, ProcessLost
+from perdure.worker.handlers import Handler, Unfit
+from perdure.worker.held import Held, HeldTasks
+from perdure.worker.outcomes import SHUT_DOWN, failure_from_exception, refused
+from perdure.worker.pulse import PulseLoop, SignLoop
+
+log = logging.getLogger("perdure.worker")
+
+CANCEL_SECS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSettings:
+    concurrency: int
+    claim_batch: int
+    lease_secs: float
+    interval_secs: float
+    grace_secs: float
+    namespaces: frozenset[str] = frozenset()
+    kind_limits: Mapping[str, int] = field(default_factory=dict)
+    namespace_limits: Mapping[str, int] = field(default_factory=dict)
+    classification: Mapping[str, str] = field(default_factory=dict)
+
+
+class WorkLoop(Loop):
+    """Claims no more than it can run at once."""
+
+    name = "work"
+    topic = Topic.WORK
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[str, Handler],
+        execution: Execution,
+        held: HeldTasks,
+        pulse: PulseLoop,
+        signs: SignLoop,
+        clock: Clock,
+        decide: Decide,
+        wakeups: Wakeups,
+        settings: WorkSettings,
+    ) -> None:
+        self.interval_secs = settings.interval_secs
+        self._store = store
+        self._handlers = handlers
+        self._execution = execution
+        self._held = held
+        self._pulse = pulse
+        self._signs = signs
+        self._clock = clock
+        self._decide = decide
+        self._wakeups = wakeups
+        self._settings = settings
+        self._claims = True
+        self._succeeded: list[Succeed] = []
+        self._failed: list[Failed] = []
+        self._idle = asyncio.Event()
+        self._idle.set()
+        store.on_commit(self._let_go)
+
+    @property
+    def unreported(self) -> int:
+        """Results that are not written yet."""
+        return len(self._succeeded) + len(self._failed)
+
+    async def run_once(self) -> bool:
+        """One transaction: results in, tasks out. True if more may be claimable right away."""
+        wanted = self._claim()
+        if wanted is None and not self.unreported:
+            return False
+        told = Round(self._succeeded, self._failed, wanted)
+        self._succeeded, self._failed = [], []
+        turn = await self._exchange(told)
+        for problem in turn.refused:
+            log.warning("a result came too late and was not taken", extra={"fields": {"reason": str(problem)}})
+        parents = await self._parents(turn.begun)
+        for row in turn.begun:
+            self._begin(row, parents.get(row["id"], []))
+        # Nothing was left behind, or no place was: the end of a task, or a wake-up, is the next thing to happen.
+        return bool(turn.begun) and len(self._held) < self._settings.concurrency
+
+    def _claim(self) -> Claim | None:
+        most = min(self._settings.claim_batch, self._settings.concurrency - len(self._held))
+        if most <= 0 or not self._claims:
+            return None
+        now = self._clock.now()
+        return Claim(
+            Executor.WORKER,
+            most,
+            lease_until=now + timedelta(seconds=self._settings.lease_secs),
+            stale=now,
+            kinds=frozenset(self._handlers),
+            namespaces=self._settings.namespaces,
+            kind_limits=self._settings.kind_limits,
+            namespace_limits=self._settings.namespace_limits,
+        )
+
+    async def _exchange(self, told: Round) -> Turn:
+        try:
+            return await self._store.write(partial(work, told=told, decide=self._decide))
+        except Unavailable:
+            # The database is away: keep the results for the next round.
+            self._succeeded[:0] = told.succeeded
+            self._failed[:0] = told.failed
+            raise
+        except Exception:
+            if len(told.succeeded) + len(told.failed) == 0:
+                raise
+            log.exception("a round could not be written; its results are written one by one")
+            return await self._tell_apart(told)
+
+    async def _tell_apart(self, told: Round) -> Turn:
+        """One result spoils the transaction of all: each goes alone, and what cannot be written becomes a failure."""
+        turn = Turn()
+        alone = [Round([one], [], None) for one in told.succeeded] + [Round([], [one], None) for one in told.failed]
+        for one in alone:
+            try:
+                answer = await self._store.write(partial(work, told=one, decide=self._decide))
+                turn.refused.extend(answer.refused)
+            except Unavailable:
+                self._succeeded.extend(one.succeeded)
+                self._failed.extend(one.failed)
+            except Exception:
+                (task,) = [*[item.task_id for item in one.succeeded], *[item.task_id for item in one.failed]]
+                log.exception("a result could not be written; its lease runs out", extra={"fields": {"task": task}})
+        return turn
+
+    async def _parents(self, begun: list[Row]) -> dict[str, list[Row]]:
+        wanting = [row["id"] for row in begun if row["linked"] and self._handlers[row["kind"]].context_parameter]
+        return await self._store.read(partial(parent_results, ids=wanting)) if wanting else {}
+
+    def _begin(self, row: Row, parents: list[Row]) -> None:
+        context = Context(
+            row["id"], row["batch_id"], row["kind"], row["name"], row["attempt"], parents, self._signs.add
+        )
+        held = Held(context)
+        self._held.add(held)
+        self._idle.clear()
+        held.running = asyncio.create_task(self._run(held, row), name=f"task {row['id']}")
+
+    async def _run(self, held: Held, row: Row) -> None:
+        """Run the function and keep what became of it for the next round."""
+        handler = self._handlers[row["kind"]]
+        succeeded: Succeed | None = None
+        failure: Failure | None = None
+        try:
+            value = await self._execution.run(handler, row["payload"], held.context)
+            succeeded = Succeed(row["id"], row["attempt"], handler.encode(value), linked=row["linked"])
+        except Unfit as problem:
+            failure = refused(problem)
+        except ProcessLost:
+            failure = WORKER_LOST
+        except (asyncio.CancelledError, Canceled):
+            failure = SHUT_DOWN
+        except Exception as error:
+            failure = failure_from_exception(
+                error, handler.named_errors, self._clock.now(), self._settings.classification
+            )
+            held.context.log.debug("the function raised", exc_info=error)
+        self._settle(held, succeeded, failure)
+
+    def _settle(self, held: Held, succeeded: Succeed | None, failure: Failure | None) -> None:
+        self._held.remove(held)
+        if not held.taken_away:
+            if succeeded is not None:
+                self._succeeded.append(succeeded)
+            elif failure is not None:
+                self._failed.append(Failed(*held.identity, failure))
+        if not self._held:
+            self._idle.set()
+        self._wakeups.wake(Topic.WORK)
+
+    def _let_go(self, changes: Changes) -> None:
+        """Stop what this process itself has ended: a timeout, a cancel."""
+        if self._held.tasks:
+            for moved in changes.moved:
+                if moved.source is Status.RUNNING:
+                    self._held.take_away((moved.task_id, moved.attempt))
+                    # A retry is told with the number of the attempt that it leads to.
+                    self._held.take_away((moved.task_id, moved.attempt - 1))
+
+    async def settled(self) -> None:
+        """Wait until nothing runs."""
+        await self._idle.wait()
+
+    async def drain(self) -> None:
+        """Claim no more, let functions finish for a while, give back the rest, and write every result."""
+        self._claims = False
+        await self._wait_for_tasks()
+        for held in self._held:
+            held.stop()
+        if self._held:
+            tasks = [held.running for held in self._held if held.running is not None]
+            await asyncio.wait(tasks, timeout=CANCEL_SECS)
+        self._give_up()
+        while self.unreported:
+            try:
+                await self.run_once()
+            except PerdureError as error:
+                log.error(
+                    "results could not be written; their tasks are retried when their leases run out",
+                    extra={"fields": {"tasks": self.unreported, "error": str(error)}},
+                )
+                break
+        self._execution.close()
+
+    async def _wait_for_tasks(self) -> None:
+        """Keep the leases while functions finish."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + self._settings.grace_secs
+        while self._held and (left := give_up_at - loop.time()) > 0:
+            try:
+                async with asyncio.timeout(min(left, self._pulse.interval_secs)):
+                    await self.settled()
+            except TimeoutError:
+                try:
+                    await self._pulse.run_once()
+                except Unavailable as error:
+                    log.warning("leases could not be renewed", extra={"fields": {"error": str(error)}})
+            if self.unreported:
+                await self.run_once()
+
+    def _give_up(self) -> None:
+        """What does not heed its cancellation is given back all the same, and what it returns is not taken."""
+        for held in self._held:
+            held.taken_away = True
+            self._held.remove(held)
+            self._failed.append(Failed(*held.identity, SHUT_DOWN))
