@@ -51,14 +51,14 @@ class Perdure:
         """The functions of this program by kind."""
         return self._tasks
 
-    def settings(self, **flags: object) -> Settings:
-        """The configuration that is in force here; flags such as `server__database_url` go before everything else."""
-        if self._settings is not None and not flags:
+    def settings(self, flags: Mapping[str, object] | None = None, config: Path | None = None) -> Settings:
+        """The configuration that is in force here; `flags` such as `server.database_url` go before everything else."""
+        if self._settings is not None:
             return self._settings
-        given: dict[str, object] = {name.replace("__", "."): value for name, value in flags.items()}
-        if given.get("server.database_url") is None:
-            given["server.database_url"] = self._database_url
-        return load(given, path=self._config)
+        given = {name: value for name, value in (flags or {}).items() if value is not None}
+        if self._database_url is not None:
+            given.setdefault("server.database_url", self._database_url)
+        return load(given, path=config or self._config)
 
     @overload
     def task(self, function: Callable[..., Awaitable[Result]], /) -> TaskFunction[Result]: ...

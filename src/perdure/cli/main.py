@@ -16,10 +16,12 @@ from perdure import __version__
 from perdure.assemble import make_store
 from perdure.cli.preview import draw, read_policy
 from perdure.cli.serving import serve_forever
+from perdure.cli.worker import NoSuchApp, find_app, work_forever
 from perdure.clock import SystemClock
 from perdure.config import ConfigurationError, Settings, load, new_instance_id, render_settings
 from perdure.domain.errors import Invalid, PerdureError
 from perdure.engine.policies import policies_from, preview_policy
+from perdure.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
 
 app = typer.Typer(
     name="perdure", help="A durable task engine.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -69,6 +71,36 @@ def serve(
     }
     settings = _load(flags, config)
     sys.exit(serve_forever(settings))
+
+
+@app.command()
+def worker(
+    program: Annotated[str, typer.Argument(help="Where the tasks are: module:name of a Perdure application.")],
+    config: ConfigFlag = None,
+    database_url: DatabaseFlag = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Most tasks at a time.")] = DEFAULT_CONCURRENCY,
+    processes: Annotated[int, typer.Option(min=1, help="Processes to run, each with that many tasks.")] = 1,
+    cpu_processes: Annotated[
+        int, typer.Option(min=1, help="Processes for tasks that ask for one of their own.")
+    ] = DEFAULT_PROCESSES,
+    namespaces: Annotated[str | None, typer.Option(help="Take only tasks of these namespaces.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="auto, human or json.")] = None,
+) -> None:
+    """Run the tasks of a Python program."""
+    flags: dict[str, object] = {
+        "server.database_url": database_url,
+        "server.namespaces": namespaces,
+        "log.level": log_level,
+        "log.format": log_format,
+    }
+    try:
+        settings = find_app(program).settings(flags, config)
+    except NoSuchApp as error:
+        _fail(str(error))
+    except ConfigurationError as error:
+        _fail("The configuration has problems:", *(f"  - {problem}" for problem in error.problems))
+    sys.exit(work_forever(program, settings, concurrency, cpu_processes, processes))
 
 
 @app.command()
