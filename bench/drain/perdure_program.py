@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import sqlite3
 import sys
 import time
@@ -23,9 +22,9 @@ from bench.drain.scheduled import multiply
 from perdure import Context, Perdure, Retry, TaskFunction
 from perdure.config import load
 
-#: As PgQueuer, it may take many at once; tasks that do nothing are over at once.
-CONCURRENCY = int(os.environ.get("C", 500))
-CLAIM_BATCH = int(os.environ.get("B", 500))
+#: Tasks that do nothing suit large claims; one is written while the functions of the other run.
+CLAIM_BATCH = 1000
+CONCURRENCY = 2 * CLAIM_BATCH
 SUBMIT_CHUNK = 5000
 
 
