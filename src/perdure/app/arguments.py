@@ -32,6 +32,7 @@ class Arguments:
     types: Mapping[str, Any]
     result_type: Any
     context_parameter: str | None
+    required: frozenset[str]
 
     def pack(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The payload for a call; raises Invalid if the function could not be called like that."""
@@ -61,7 +62,9 @@ class Arguments:
             if unknown:
                 raise TypeError(f"the function takes no {', '.join(unknown)}")
             arguments = {name: _read_member(name, value, self.types[name]) for name, value in members.items()}
-            self.signature.bind(**arguments)
+            missing = sorted(self.required - arguments.keys())
+            if missing:
+                raise TypeError(f"the function needs {', '.join(missing)}")
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             raise Unfit("invalid_arguments", f"the arguments do not fit: {_first_line(error)}") from error
         return arguments
@@ -105,6 +108,7 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
         {parameter.name: hints.get(parameter.name, Any) for parameter in parameters},
         hints.get("return", Any),
         context[0] if context else None,
+        frozenset(parameter.name for parameter in parameters if parameter.default is _EMPTY),
     )
 
 

@@ -10,7 +10,9 @@ are written `:name`. A few words stand for what the dialects spell apart:
     {guard(claimed)}               the task is in a state that this event leaves, by the one table of transitions;
                                    also {guard(live)} and {guard(running)}, and {guard(claimed, child)} for another name
                                    than `task`.
-                                   Never a way to find rows: those are found by their id
+                                   Never a way to find rows: those are found by their id. Other conditions beside it
+                                   stand in coalesce(…, FALSE), lest the planner, whose statistics know of no such
+                                   row yet, walk the whole table for the few that it expects
     {live}, {active}               the states of tasks that are not over, that somebody works on
     {task}, {short}                every column of a task, and those that a listing shows
     {claimable(alias)}             what makes a task free to be claimed: the condition of its index

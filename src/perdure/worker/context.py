@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -55,7 +54,7 @@ class Context:
     """0 for the first, one more for every further execution, whatever caused it."""
     parents: Sequence[Row] = ()
     _sign: Callable[[Sign], None] = field(default=lambda _: None, repr=False)
-    _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+    _stopped: bool = field(default=False, repr=False)
     _done: int | None = field(default=None, repr=False)
     _total: int | None = field(default=None, repr=False)
 
@@ -78,7 +77,7 @@ class Context:
     @property
     def canceled(self) -> bool:
         """Whether the result is no longer wanted. Async functions are cancelled besides."""
-        return self._stopped.is_set()
+        return self._stopped
 
     def raise_if_canceled(self) -> None:
         """For functions in threads, which nobody can interrupt: call it between steps."""

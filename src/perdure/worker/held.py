@@ -28,7 +28,7 @@ class Held:
         self.stop()
 
     def stop(self) -> None:
-        self.context._stopped.set()
+        self.context._stopped = True
         if self.running is not None:
             self.running.cancel()
 

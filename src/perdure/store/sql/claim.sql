@@ -119,7 +119,7 @@ UPDATE task SET from_status = status, status = 'pending', locked_by = NULL, leas
     last_updated = :now, version = version + 1
 FROM input
 WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(lease_lost)}
-    AND task.locked_by = :instance
+    AND coalesce(task.locked_by = :instance, FALSE)
 RETURNING {moved}
 
 -- name: forget_starts

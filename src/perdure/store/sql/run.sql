@@ -55,7 +55,7 @@ WITH input AS (SELECT id FROM {ids})
 UPDATE task SET from_status = status, status = 'pending', started_at = NULL, ended_at = NULL, failure_reason = NULL,
     next_retry_at = NULL, locked_by = NULL, last_updated = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND {guard(retry_due)} AND NOT task.paused AND task.next_retry_at <= :now
+WHERE task.id = input.id AND {guard(retry_due)} AND NOT task.paused AND coalesce(task.next_retry_at <= :now, FALSE)
 RETURNING {moved}
 
 -- name: cancel
@@ -118,7 +118,7 @@ WITH input AS (SELECT id FROM {ids})
 UPDATE task SET paused = FALSE, last_updated = :now, version = version + 1,
     times_out_at = CASE WHEN status = 'running' THEN {after(:now, timeout)} END
 FROM input
-WHERE task.id = input.id AND {guard(live)} AND task.paused AND NOT task.parked
+WHERE task.id = input.id AND {guard(live)} AND coalesce(task.paused, FALSE) AND NOT task.parked
 RETURNING {task}
 
 -- name: count
@@ -147,7 +147,7 @@ ORDER BY t.run_at LIMIT :most {lock skip}
 WITH input AS (SELECT id FROM {ids})
 UPDATE task SET delayed = FALSE, last_updated = :now, version = version + 1
 FROM input
-WHERE task.id = input.id AND {guard(claimed)} AND task.delayed
+WHERE task.id = input.id AND {guard(claimed)} AND coalesce(task.delayed, FALSE)
 RETURNING task.id, task.run_at
 
 -- name: next_due

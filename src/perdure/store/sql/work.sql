@@ -10,7 +10,8 @@ RETURNING {moved}, task.payload, task.timeout
 WITH input AS (SELECT id, attempt FROM {rows(id uuid, attempt int)})
 UPDATE task SET lease_until = :lease_until
 FROM input
-WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(running)} AND task.locked_by = :instance
+WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(running)}
+    AND coalesce(task.locked_by = :instance, FALSE)
 RETURNING task.id, task.attempt
 
 -- name: show_life
@@ -18,7 +19,8 @@ WITH input AS (SELECT id, attempt, done, total FROM {rows(id uuid, attempt int, 
 UPDATE task SET success = coalesce(input.done, task.success), expected_count = coalesce(input.total, task.expected_count),
     last_updated = :now, times_out_at = CASE WHEN times_out_at IS NOT NULL THEN {after(:now, timeout)} END
 FROM input
-WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(running)} AND task.locked_by = :instance
+WHERE task.id = input.id AND task.attempt = input.attempt AND {guard(running)}
+    AND coalesce(task.locked_by = :instance, FALSE)
 
 -- name: lost_workers
 SELECT task.id FROM task
