@@ -6,6 +6,7 @@ import ipaddress
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from aiohttp import ThreadedResolver
@@ -23,6 +24,7 @@ from perdure.webhooks.addresses import (
 )
 from perdure.webhooks.guard import BlockedAddress
 
+_HOSTS_REMEMBERED = 1024
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -48,8 +50,13 @@ class AddressGuard:
         self._own = frozenset(_location(url) for url in own_urls)
         self._own_loopback_ports = frozenset(port for host, port in self._own if _is_loopback(host))
         self._lookup = names
+        # What is said of a host follows from its name and from what is open: neither changes.
+        self._host_refusals = lru_cache(maxsize=_HOSTS_REMEMBERED)(self._judge_host)
 
     def check_host(self, host: str, port: int, /) -> list[str]:
+        return list(self._host_refusals(host, port))
+
+    def _judge_host(self, host: str, port: int) -> list[str]:
         name = _normalized(host)
         address = parse_address(name.strip("[]"))
         if address is not None:

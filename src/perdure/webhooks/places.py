@@ -55,6 +55,10 @@ class Places:
                 del self._destinations[destination]
 
     async def _acquire(self, places: asyncio.Semaphore, destination: str) -> None:
+        if not places.locked():
+            # Nobody waits, so this does not either: no timer is needed.
+            await places.acquire()
+            return
         try:
             async with asyncio.timeout(self._patience_secs):
                 await places.acquire()

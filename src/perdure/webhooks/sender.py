@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import SimpleNamespace
 from typing import Protocol
 
 import aiohttp
@@ -35,7 +34,7 @@ from perdure.webhooks.places import Places
 from perdure.webhooks.request import KEPT_HEADERS, WebhookAnswer, WebhookRequest
 from perdure.webhooks.secrets import UnknownSecret
 from perdure.webhooks.signing import Signer
-from perdure.webhooks.target import target_url
+from perdure.webhooks.target import destination_of, target_url
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +43,6 @@ _IDLE_CONNECTION_SECS = 4.0
 _HEADER_LINE_LIMIT = 8 * 1024
 _HEADER_COUNT_LIMIT = 128
 _KEPT_HEADER_LENGTH = 256
-
-#: The host whose call the running task makes: for the last look at an address before it is connected to.
-_host_called: ContextVar[str] = ContextVar("host_called", default="")
 
 
 class Sender(Protocol):
@@ -66,10 +62,20 @@ class Sender(Protocol):
 class _Progress:
     """How far a call has come, for those who must say how it ended."""
 
-    connected: bool = False
+    host: str = ""
+    request: aiohttp.ClientRequest | None = None
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     body: BoundedBody | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the request could begin to leave: from then on there is somebody to answer it."""
+        return self.request is not None and self.request.response is not None
+
+
+#: The call that the running task makes: for those who see no more of it than a request, or an address.
+_under_way: ContextVar[_Progress] = ContextVar("under_way")
 
 
 class HttpSender:
@@ -106,7 +112,7 @@ class HttpSender:
         if refusal := _refuse_form(request.url, headers):
             return _answer(_Progress(), refusal, 0.0)
         url = target_url(request.url, request.handle)
-        async with self._places.take(str(url.origin())):
+        async with self._places.take(destination_of(request.url)):
             read_clock = asyncio.get_running_loop().time
             began = read_clock()
             progress = _Progress()
@@ -137,24 +143,27 @@ class HttpSender:
         host = url.raw_host or ""
         if refusals := self._egress.guard.check_host(host, url.port or 0):
             return Failure(BLOCKED_ADDRESS, "; ".join(refusals))
-        _host_called.set(host)
-        where = f"{url.host_subcomponent}:{url.port}"
+        progress.host = host
+        _under_way.set(progress)
         session = self._open_session()
         try:
             async with asyncio.timeout(request.timeout_secs):
                 await self._exchange(session, request, url, headers, progress)
-        except TimeoutError:
+        except Exception as problem:
+            return self._failure(problem, request, progress, f"{url.host_subcomponent}:{url.port}")
+        return None
+
+    def _failure(self, problem: Exception, request: WebhookRequest, progress: _Progress, where: str) -> Failure:
+        if isinstance(problem, TimeoutError):
             if progress.connected:
                 return Failure(READ_TIMEOUT, f"no complete answer from {where} within {request.timeout_secs:g} s")
             limit = min(self._connect_timeout_secs, request.timeout_secs)
             return Failure(CONNECT_TIMEOUT, f"no connection to {where} within {limit:g} s")
-        except Exception as problem:
-            failure = explain(problem, where)
-            if failure is None:
-                log.exception("calling a webhook failed unexpectedly", extra={"fields": _log_fields(request)})
-                failure = Failure(UNEXPECTED_ERROR, f"calling {where} failed: {type(problem).__name__}")
-            return failure
-        return None
+        failure = explain(problem, where)
+        if failure is None:
+            log.exception("calling a webhook failed unexpectedly", extra={"fields": _log_fields(request)})
+            failure = Failure(UNEXPECTED_ERROR, f"calling {where} failed: {type(problem).__name__}")
+        return failure
 
     async def _exchange(
         self,
@@ -172,7 +181,6 @@ class HttpSender:
             data=body,
             headers=outgoing_headers(request, headers, new_traceparent(), signature),
             allow_redirects=False,
-            trace_request_ctx=progress,
         ) as response:
             progress.status = response.status
             progress.headers = _kept_headers(response)
@@ -207,37 +215,26 @@ class HttpSender:
                 max_field_size=_HEADER_LINE_LIMIT,
                 max_headers=_HEADER_COUNT_LIMIT,
                 middlewares=(_send_once,),
-                trace_configs=[_connection_trace()],
             )
         return self._session
 
     def _open_socket(self, target: aiohttp.AddrInfoType) -> socket.socket:
         """Every connection begins here, whatever way its address came: it is looked at once more."""
         family, kind, protocol, _, (address, port, *_) = target
-        if refusals := self._egress.guard.check_address(_host_called.get(), address, port):
+        if refusals := self._egress.guard.check_address(_under_way.get().host, address, port):
             raise BlockedAddress("; ".join(refusals))
         return socket.socket(family=family, type=kind, proto=protocol)
 
 
 async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """Hides lost connections from the session, which would send idempotent verbs a second time by itself."""
+    _under_way.get().request = request
     try:
         return await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
         raise
     except (aiohttp.ClientConnectionError, OSError) as problem:
         raise ConnectionLost from problem
-
-
-def _connection_trace() -> aiohttp.TraceConfig:
-    """Notes in the progress of a call that its connection stands."""
-
-    async def note_connected(_session: object, context: SimpleNamespace, _sent: object) -> None:
-        context.trace_request_ctx.connected = True
-
-    trace = aiohttp.TraceConfig()
-    trace.on_request_headers_sent.append(note_connected)
-    return trace
 
 
 def _refuse_form(url: str, headers: Mapping[str, str]) -> Failure | None:
