@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from perdure.domain.keys import Trigger, idempotency_key
+from perdure.domain.states import Status
 from perdure.store.changes import Row
 from perdure.store.verbs.work import Sign
 
@@ -21,7 +22,7 @@ class Canceled(Exception):
 
 
 class NoResult(LookupError):
-    """There is no such parent, or it has no result."""
+    """There is no such parent, or it did not succeed."""
 
 
 class Kind(Protocol):
@@ -97,7 +98,10 @@ class Context:
         self.heartbeat()
 
     def result_of(self, parent: str | Kind) -> Any:
-        """What a parent returned: by its key in the batch, or by its function if only one parent is of that kind."""
+        """What a parent returned: by its key in the batch, or by its function if only one parent is of that kind.
+
+        Raises NoResult if there is no such parent, or if it did not succeed.
+        """
         wanted = parent if isinstance(parent, str) else parent.kind
         found = [row for row in self.parents if row["key"] == wanted]
         if not found and not isinstance(parent, str):
@@ -106,5 +110,7 @@ class Context:
             known = ", ".join(repr(row["key"]) for row in self.parents) or "none"
             raise NoResult(f"{len(found) or 'no'} parents are called {wanted!r}; the parents' keys are: {known}")
         (row,) = found
+        if row["status"] != Status.SUCCESS:
+            raise NoResult(f"the parent {row['key']!r} has no result: it is {Status(row['status']).label}")
         value = None if row["result"] is None else msgspec.json.decode(row["result"])
         return value if isinstance(parent, str) else parent.read_result(value)
