@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
@@ -33,7 +33,8 @@ def a_child_of(*parents: dict[str, Any]) -> Context:
 def test_a_result_is_read_as_what_the_function_returns() -> None:
     context = a_child_of(a_parent("charge", result='{"cents": 7}'))
 
-    assert context.result_of(charge) == Receipt(7)
+    receipt: Receipt = assert_type(context.result_of(charge), Receipt)
+    assert receipt == Receipt(7)
 
 
 def test_a_result_by_key_is_plain_data() -> None:

@@ -95,9 +95,10 @@ class TaskFunction(Generic[Result]):
         """The name within a batch, if the options give one."""
         return self._options.get("key")
 
-    def read_result(self, value: Any) -> Any:
+    def read_result(self, value: Any) -> Result:
         """A stored result as what the function says that it returns."""
-        return self._arguments.read_result(value)
+        result: Result = self._arguments.read_result(value)
+        return result
 
     def _batch(self, calls: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> BatchDraft:
         alone = len(calls) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -16,6 +16,8 @@ from perdure.store.verbs.work import Sign
 
 log = logging.getLogger("perdure.task")
 
+Result = TypeVar("Result", covariant=True)
+
 
 class Canceled(Exception):
     """The task was canceled, timed out, or taken away from this worker; nobody waits for its result."""
@@ -25,13 +27,13 @@ class NoResult(LookupError):
     """There is no such parent, or it did not succeed."""
 
 
-class Kind(Protocol):
+class Kind(Protocol[Result]):
     """A task's function, as a way to name a parent and to read its result."""
 
     @property
     def kind(self) -> str: ...
 
-    def read_result(self, value: Any) -> Any: ...
+    def read_result(self, value: Any) -> Result: ...
 
 
 class TaskLogger(logging.LoggerAdapter[logging.Logger]):
@@ -97,7 +99,11 @@ class Context:
         self._total = self._total if total is None else total
         self.heartbeat()
 
-    def result_of(self, parent: str | Kind) -> Any:
+    @overload
+    def result_of(self, parent: str) -> Any: ...
+    @overload
+    def result_of(self, parent: Kind[Result]) -> Result: ...
+    def result_of(self, parent: str | Kind[Any]) -> Any:
         """What a parent returned: by its key in the batch, or by its function if only one parent is of that kind.
 
         Raises NoResult if there is no such parent, or if it did not succeed.
