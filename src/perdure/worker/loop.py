@@ -46,6 +46,20 @@ class WorkSettings:
     classification: Mapping[str, str] = field(default_factory=dict)
 
 
+class SecondLoop(Loop):
+    """Further rounds of the same worker: while the database writes one, the next is put together."""
+
+    name = "work beside"
+    topic = Topic.WORK
+
+    def __init__(self, first: WorkLoop) -> None:
+        self.interval_secs = first.interval_secs
+        self._first = first
+
+    async def run_once(self) -> bool:
+        return await self._first.run_once()
+
+
 class WorkLoop(Loop):
     """Claims no more than it can run at once."""
 
@@ -77,6 +91,7 @@ class WorkLoop(Loop):
         self._wakeups = wakeups
         self._settings = settings
         self._claims = True
+        self._asked = 0
         self._succeeded: list[Succeed] = []
         self._failed: list[Failed] = []
         self._idle = asyncio.Event()
@@ -95,7 +110,12 @@ class WorkLoop(Loop):
             return False
         told = Round(self._succeeded, self._failed, wanted)
         self._succeeded, self._failed = [], []
-        turn = await self._exchange(told)
+        asked = 0 if wanted is None else wanted.most
+        self._asked += asked
+        try:
+            turn = await self._exchange(told)
+        finally:
+            self._asked -= asked
         for problem in turn.refused:
             log.warning("a result came too late and was not taken", extra={"fields": {"reason": str(problem)}})
         parents = await self._parents(turn.begun)
@@ -105,7 +125,7 @@ class WorkLoop(Loop):
         return bool(turn.begun) and len(self._held) < self._settings.concurrency
 
     def _claim(self) -> Claim | None:
-        most = min(self._settings.claim_batch, self._settings.concurrency - len(self._held))
+        most = min(self._settings.claim_batch, self._settings.concurrency - len(self._held) - self._asked)
         if most <= 0 or not self._claims:
             return None
         now = self._clock.now()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
+import os
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 
 from perdure.domain.checks import clip
 from perdure.domain.classify import failure_from_report
@@ -43,10 +42,18 @@ def describe(error: BaseException) -> str:
     """The exception in a line, with the place in the code that raised it."""
     text = _clean(str(error))
     shown = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames:
-        shown += f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})"
-    return clip(shown)
+    return clip(shown + _place(error))
+
+
+def _place(error: BaseException) -> str:
+    """Where it was raised. (The standard library's extraction reads the source files, which takes its time.)"""
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    return f" ({os.path.basename(code.co_filename)}:{trace.tb_lineno} in {code.co_name})"
 
 
 def _clean(text: str) -> str:

@@ -9,7 +9,7 @@ from perdure.engine.service import Engine
 from perdure.worker.execution import Execution
 from perdure.worker.handlers import Handler
 from perdure.worker.held import HeldTasks
-from perdure.worker.loop import WorkLoop, WorkSettings
+from perdure.worker.loop import SecondLoop, WorkLoop, WorkSettings
 from perdure.worker.pulse import PulseLoop, SignLoop
 
 DEFAULT_CONCURRENCY = 100
@@ -54,7 +54,7 @@ class Worker:
                 classification=settings.classification,
             ),
         )
-        engine.add(self.loop, self.pulse, self.signs)
+        engine.add(self.loop, SecondLoop(self.loop), self.pulse, self.signs)
 
     async def start(self, webhooks: bool = False) -> None:
         await self.engine.start(webhooks=webhooks)
