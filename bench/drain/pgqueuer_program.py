@@ -48,7 +48,9 @@ async def enqueue(pool: asyncpg.Pool, entrypoint: str, jobs: int) -> None:
     for begin in range(0, jobs, ENQUEUE_CHUNK):
         count = min(ENQUEUE_CHUNK, jobs - begin)
         await queries.enqueue([entrypoint] * count, [PAYLOAD] * count, [0] * count)
-    await pool.execute("ANALYZE")
+    # What was queued long ago is on disk, and counted: its cost does not fall on the drain.
+    await pool.execute("VACUUM ANALYZE", timeout=3600)
+    await pool.execute("CHECKPOINT", timeout=3600)
 
 
 async def work_off(pool: asyncpg.Pool, jobs: int) -> float:
