@@ -10,7 +10,7 @@ from aiohttp import web
 from perdure.domain.states import Status
 from perdure.testing import VirtualClock
 from tests.engine.definitions import task, webhook
-from tests.engine.driven import Driven, MakeEngine
+from tests.engine.driven import Driven, MakeEngine, eventually
 from tests.engine.outage import Outage
 from tests.support.receiver import ReceivedRequest, Receiver
 
@@ -86,6 +86,45 @@ async def test_a_call_that_was_received_before_the_crash_is_not_repeated(
     assert len(receiver.requests) == 1
     skips = 'webhook_idempotent_skips_total{trigger="start"} 1.0'
     assert skips in other.instance.metrics.render()[0].decode()
+
+
+async def test_a_refusal_that_comes_late_leaves_a_newer_call_of_the_same_instance_alone(
+    driven: Driven, receiver: Receiver, clock: VirtualClock
+) -> None:
+    answers = [asyncio.Event(), asyncio.Event()]
+
+    async def refuse_late(_: ReceivedRequest) -> web.Response:
+        await answers[0].wait()
+        return web.Response(status=500)
+
+    async def accept_later(_: ReceivedRequest) -> web.Response:
+        await answers[1].wait()
+        return web.Response()
+
+    receiver.answer("/work", refuse_late)
+    receiver.answer("/work", accept_later)
+    id = await driven.submit_one(task(on_start=webhook(receiver.url("/work"))))
+    await driven.engine.start_loop.run_once()
+    await receiver.wait_for(1)
+    # The claim runs out, and the instance that lost it takes the task up again.
+    clock.advance(CLAIM_TIMEOUT_SECS)
+    await driven.engine.reap_loop.run_once()
+    await driven.engine.start_loop.run_once()
+    await receiver.wait_for(2)
+
+    answers[0].set()
+    await eventually(lambda: is_in_flight(driven, 1))
+    assert await driven.status(id) == "Claimed"
+    assert (await driven.deliveries(id))["start:0"]["status"] == "pending"
+
+    answers[1].set()
+    await driven.engine.start_loop.flights.settled()
+    assert await driven.status(id) == "Running"
+    assert (await driven.deliveries(id))["start:0"]["status"] == "success"
+
+
+async def is_in_flight(driven: Driven, count: int) -> bool:
+    return len(driven.engine.start_loop.flights) == count
 
 
 async def test_a_result_reported_after_the_claim_ran_out_counts_once_it_runs_again(

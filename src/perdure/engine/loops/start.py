@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
@@ -134,17 +135,20 @@ class StartLoop(Loop):
         await self._record(request, self._answered(row, request, answer))
 
     def _answered(self, row: Row, request: WebhookRequest, answer: WebhookAnswer) -> Answered:
-        task_id, attempt = row["id"], row["attempt"]
+        attempt = row["attempt"]
+        answered = partial(
+            Answered, row["id"], attempt, answer.status, claimed_at=row["started_at"], linked=row["linked"]
+        )
         if not self._is_success(answer):
             failure = self._failure(answer)
             log.warning(
                 "on_start was not accepted",
                 extra=log_fields(request, attempt=attempt, error=failure.message, error_class=failure.error_class),
             )
-            return Answered(task_id, attempt, answer.status, clip(answer.describe()), failure=failure)
+            return answered(error=clip(answer.describe()), failure=failure)
         if row["completion"] == Completion.RESPONSE:
-            return Answered(task_id, attempt, answer.status, finished=True, result=_result_of(answer))
-        return Answered(task_id, attempt, answer.status, cancel_params=_cancel_params(answer, request, self._egress))
+            return answered(finished=True, result=_result_of(answer))
+        return answered(cancel_params=_cancel_params(answer, request, self._egress))
 
     def _is_success(self, answer: WebhookAnswer) -> bool:
         """2xx, unless the configured table says otherwise."""

@@ -36,13 +36,14 @@ WHERE webhook_execution.id = input.id AND webhook_execution.attempts = input.att
 RETURNING webhook_execution.id
 
 -- name: settle_starts
-WITH input AS (SELECT key, status, last_status, last_error FROM
-    {rows(key text, status text, last_status int, last_error text)})
+WITH input AS (SELECT key, claimed_at, status, last_status, last_error FROM
+    {rows(key text, claimed_at timestamptz, status text, last_status int, last_error text)})
 UPDATE webhook_execution SET status = input.status, last_status = input.last_status, last_error = input.last_error,
     updated_at = :now
 FROM input
 WHERE webhook_execution.idempotency_key = input.key AND webhook_execution.status <> 'success'
-    AND (input.status = 'success' OR webhook_execution.sender = :instance)
+    AND (input.status = 'success' OR (webhook_execution.sender = :instance
+        AND webhook_execution.updated_at = coalesce(input.claimed_at, webhook_execution.updated_at)))
 RETURNING webhook_execution.idempotency_key
 
 -- name: next_delivery

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from perdure.domain.errors import NotRunning, PerdureError
 from perdure.domain.keys import Trigger, idempotency_key
@@ -29,13 +30,19 @@ class Answered:
     failure: Failure | None = None
     cancel_params: str | None = None
     """The action that the receiver wants to be called by on cancel, as JSON text."""
+    claimed_at: datetime | None = None
+    """When the task was claimed for this call. A refusal of a call that was taken over since then counts no more."""
+    linked: bool = True
+    """False if the task is known to stand alone: then there is no DAG to lock."""
 
 
 async def settle_starts(session: Session, answers: Sequence[Answered], decide: Decide) -> list[None]:
     """Record each answer and move its task on, unless the task was moved by somebody else meanwhile."""
-    await session.fetch("lock_batches", [(one.task_id,) for one in answers if one.finished or one.failure])
+    ending = [one for one in answers if one.finished or one.failure]
+    await session.fetch("lock_batches", [(one.task_id,) for one in ending if one.linked])
     finished = [one for one in answers if one.finished]
-    reports = await succeed(session, [Succeed(one.task_id, one.attempt, one.result) for one in finished])
+    # What is linked is locked already.
+    reports = await succeed(session, [Succeed(one.task_id, one.attempt, one.result, linked=False) for one in finished])
     lost = {_key(one) for one, report in zip(finished, reports, strict=True) if _is_unclaimed(report)}
     recorded = await _record(session, answers, lost)
     await _start(session, [one for one in answers if not one.finished and not one.failure])
@@ -62,7 +69,7 @@ async def _record(session: Session, answers: Sequence[Answered], lost: set[str])
     rows = []
     for one in answers:
         failed = one.failure is not None or _key(one) in lost
-        rows.append((_key(one), "failure" if failed else "success", one.http_status, one.error))
+        rows.append((_key(one), one.claimed_at, "failure" if failed else "success", one.http_status, one.error))
         session.changes.count("webhook_executions", f"start {'failure' if failed else 'success'}")
     settled = await session.fetch("settle_starts", rows, instance=session.options.instance)
     return {row["idempotency_key"] for row in settled}
