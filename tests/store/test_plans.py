@@ -135,7 +135,7 @@ def asks(crowd: Crowd) -> dict[str, Ask]:
         "skip": ids(waiting),
         "take_deliveries": (ids(running)[0], {**instance, "stale": crowd.now}),
         "settle_deliveries": each(running, 1, "success", 200, None, None),
-        "settle_starts": ([(key, "success", 200, None) for (key,) in keys], instance),
+        "settle_starts": ([(key, None, "success", 200, None) for (key,) in keys], instance),
         "batch_live_tasks": (None, batch),
         "batch_ended_count": (None, batch),
         "find_twins": each(pending, "kind 1", "running", '{"a": 1}'),
