@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
+
+from uuid_utils import uuid7
 
 from perdure.clock import Clock
 from perdure.config import Settings, new_instance_id
@@ -82,8 +86,13 @@ def make_instance(
     clock: Clock | None = None,
     port: int | None = None,
     egress: Egress | None = None,
+    rng: Random | None = None,
+    new_id: Callable[[], str] = lambda: str(uuid7()),
 ) -> Instance:
-    """The parts of one instance, wired; nothing is opened or started yet. `port` is the one that is listened on."""
+    """The parts of one instance, wired; nothing is opened or started yet. `port` is the one that is listened on.
+
+    Tests give their own time, chance and ids by `clock`, `rng` and `new_id`.
+    """
     instance = settings.server.instance_id or new_instance_id()
     store = make_store(settings, instance, clock)
     metrics = Metrics()
@@ -91,5 +100,5 @@ def make_instance(
     store.on_commit(lambda changes: count_changes(metrics, changes))
     egress = egress or make_egress(settings, host_url, port)
     sender = sender or make_sender(settings, egress, store.clock)
-    engine = Engine(store, store.clock, sender, egress, settings, host_url, EngineListener(metrics))
+    engine = Engine(store, store.clock, sender, egress, settings, host_url, EngineListener(metrics), rng, new_id)
     return Instance(instance, settings, store, engine, metrics)
