@@ -49,6 +49,12 @@ EXPECTED = {
     "claim": BY_ID,
     "read_starts": walks("webhook_execution_idempotency_key_key"),
     "release_claims": BY_ID,
+    # Working.
+    "begin": BY_ID,
+    "renew_leases": BY_ID,
+    "show_life": BY_ID,
+    "lost_workers": walks("task_lease"),
+    "parent_results": walks("link_child", "task_pkey"),
     # What time brings.
     "due_tasks": walks("task_delayed"),
     "release_delayed": BY_ID,
@@ -105,15 +111,21 @@ def asks(crowd: Crowd) -> dict[str, Ask]:
 
     keys = [(idempotency_key(task.id, Trigger.START, 0),) for task in claimed]
     few: Ask = (None, {"most": 100})
+    lease = {**instance, "lease_until": crowd.now}
+    looked_for = ("due_tasks", "due_retries", "timed_out", "expired_claims", "lost_workers", "due_deliveries")
     return {
         "open_lanes": (None, {}),
         "take_heads": (lanes, {"most": 20}),
         "lane_heads": (lanes, {"most": 20}),
         "occupancy": ([(0, "kind 1", None, "[]"), (1, None, "default", "[]")], {}),
-        "claim": ([(task.id, task.lane) for task in pending], {**instance, "lease_until": crowd.now}),
+        "claim": ([(task.id, task.lane) for task in pending], lease),
         "read_starts": (keys, {}),
         "release_claims": (each(claimed, 0)[0], instance),
-        **dict.fromkeys(("due_tasks", "due_retries", "timed_out", "expired_claims", "due_deliveries"), few),
+        "begin": ([(task.id, task.lane) for task in pending], lease),
+        "renew_leases": (each(running, 0)[0], lease),
+        "show_life": (each(running, 0, 1, None)[0], instance),
+        "parent_results": ids(waiting),
+        **dict.fromkeys(looked_for, few),
         "release_delayed": ids(pending),
         "release_retries": ids(crowd.some(Status.RETRY_PENDING)),
         "reap_claims": ids(claimed),

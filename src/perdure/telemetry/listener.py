@@ -6,6 +6,7 @@ from collections import Counter
 
 from perdure.domain.states import Status
 from perdure.store.changes import Changes
+from perdure.store.verbs.end import LOST
 from perdure.telemetry.metrics import Metrics
 
 _PLAIN = {
@@ -49,7 +50,8 @@ def count_changes(metrics: Metrics, changes: Changes) -> None:
     for attempt in changes.attempts:
         seconds = None if attempt.started_at is None else (changes.at - attempt.started_at).total_seconds()
         if attempt.next_retry_at is None:
-            metrics.task_finished(attempt.kind, attempt.outcome, seconds)
+            outcome = Status.FAILURE.value if attempt.outcome == LOST else attempt.outcome
+            metrics.task_finished(attempt.kind, outcome, seconds)
     for kind, seconds in changes.waited:
         metrics.task_waited(kind, seconds)
     for seconds in changes.lateness:

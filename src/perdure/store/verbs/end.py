@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from perdure.domain.errors import NotFound, NotRunning, PerdureError, StaleAttempt, shown_label
 from perdure.domain.keys import Trigger
-from perdure.domain.model import Failure
+from perdure.domain.model import Failure, FailureTrigger
 from perdure.domain.states import ACTIVE, Status
 from perdure.store.actions import deliveries_for
 from perdure.store.changes import AttemptEnded, Moved, Row
 from perdure.store.interface import Session
 from perdure.store.verbs.propagate import propagate
 
+LOST = "lost"
 _TRIGGERS = {Status.SUCCESS: Trigger.SUCCESS, Status.FAILURE: Trigger.FAILURE}
 
 
@@ -109,7 +110,9 @@ def note_ended(session: Session, rows: Sequence[Row], failures: dict[str, Failur
 
 
 def attempt_of(row: Row, attempt: int, outcome: str, failure: Failure | None) -> AttemptEnded:
-    """The history row of an attempt that is over."""
+    """The history row of an attempt that is over; one whose worker is gone is lost, whatever becomes of the task."""
+    if failure is not None and failure.trigger is FailureTrigger.WORKER_LOST:
+        outcome = LOST
     return AttemptEnded(
         row["id"],
         attempt,

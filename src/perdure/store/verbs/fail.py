@@ -146,10 +146,9 @@ async def _schedule(session: Session, retries: Sequence[tuple[Row, Failure, Retr
     changes = session.changes
     for row, failure, retry in retries:
         attempt = row["attempt"]
-        outcome = "lost" if failure.trigger is FailureTrigger.WORKER_LOST else "failure"
         changes.attempts.append(
             replace(
-                attempt_of(row, attempt, outcome, failure),
+                attempt_of(row, attempt, "failure", failure),
                 delay_secs=retry.delay_secs,
                 delay_source=retry.source,
                 charged=retry.charged,
