@@ -1,4 +1,6 @@
-"""The command line: `perdure serve`, `migrate`, `preview`, `config show`, `version`."""
+"""The command line: for servers `perdure serve`, `migrate`, `config show`; for people `task`, `batch`, `submit`,
+`retries`, `preview`, `version`.
+"""
 
 from perdure.cli.main import main
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,11 +13,15 @@ from rich.table import Table
 
 from perdure import __version__
 from perdure.assemble import make_store
+from perdure.cli import batches, tasks
+from perdure.cli.options import ConfigFlag, DatabaseFlag, JsonFlag, fail, load_settings
 from perdure.cli.preview import draw, read_policy
+from perdure.cli.retries import retries
 from perdure.cli.serving import serve_forever
+from perdure.cli.submitting import submit
 from perdure.cli.worker import NoSuchApp, find_app, work_forever
 from perdure.clock import SystemClock
-from perdure.config import ConfigurationError, Settings, load, new_instance_id, render_settings
+from perdure.config import ConfigurationError, new_instance_id, render_settings
 from perdure.domain.errors import Invalid, PerdureError
 from perdure.engine.policies import policies_from, preview_policy
 from perdure.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
@@ -27,15 +30,11 @@ app = typer.Typer(
     name="perdure", help="A durable task engine.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
 config_app = typer.Typer(help="The effective configuration.", no_args_is_help=True)
+app.add_typer(tasks.app, name="task")
+app.add_typer(batches.app, name="batch")
+app.command("submit")(submit)
+app.command("retries")(retries)
 app.add_typer(config_app, name="config")
-
-ConfigFlag = Annotated[
-    Path | None, typer.Option("--config", help="TOML file; else PERDURE_CONFIG, else ./perdure.toml.", dir_okay=False)
-]
-DatabaseFlag = Annotated[
-    str | None, typer.Option("--database-url", help="sqlite:///path or postgresql://user@host/name.")
-]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
@@ -69,7 +68,7 @@ def serve(
         "log.level": log_level,
         "log.format": log_format,
     }
-    settings = _load(flags, config)
+    settings = load_settings(flags, config)
     sys.exit(serve_forever(settings))
 
 
@@ -97,16 +96,16 @@ def worker(
     try:
         settings = find_app(program).settings(flags, config)
     except NoSuchApp as error:
-        _fail(str(error))
+        fail(str(error))
     except ConfigurationError as error:
-        _fail("The configuration has problems:", *(f"  - {problem}" for problem in error.problems))
+        fail("The configuration has problems:", *(f"  - {problem}" for problem in error.problems))
     sys.exit(work_forever(program, settings, concurrency, cpu_processes, processes))
 
 
 @app.command()
 def migrate(config: ConfigFlag = None, database_url: DatabaseFlag = None) -> None:
     """Bring the database to the schema of this version. `serve` does it too."""
-    settings = _load({"server.database_url": database_url}, config)
+    settings = load_settings({"server.database_url": database_url}, config)
 
     async def run() -> None:
         store = make_store(settings, new_instance_id())
@@ -118,7 +117,7 @@ def migrate(config: ConfigFlag = None, database_url: DatabaseFlag = None) -> Non
     try:
         asyncio.run(run())
     except (PerdureError, OSError) as error:
-        _fail(f"{error}")
+        fail(f"{error}")
     print("The database is up to date.")
 
 
@@ -129,13 +128,13 @@ def preview(
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a retry policy would do. Needs no server and no database."""
-    policies = policies_from(_load({}, config))
+    policies = policies_from(load_settings({}, config))
     try:
         shown = preview_policy(read_policy(policy), policies, SystemClock().now())
     except Invalid as error:
-        _fail("The policy has problems:", *(f"  - {problem}" for problem in error.problems))
+        fail("The policy has problems:", *(f"  - {problem}" for problem in error.problems))
     except ValueError as error:
-        _fail(str(error))
+        fail(str(error))
     if as_json:
         print(json.dumps(shown.to_json()))
     else:
@@ -145,7 +144,7 @@ def preview(
 @config_app.command("show")
 def show_config(config: ConfigFlag = None, as_json: JsonFlag = False) -> None:
     """Print every setting, its value and where it came from; secrets are masked."""
-    rows = render_settings(_load({}, config))
+    rows = render_settings(load_settings({}, config))
     if as_json:
         print(json.dumps([{"name": name, "value": value, "source": source} for name, value, source in rows]))
         return
@@ -166,23 +165,8 @@ def _only_kinds(only: str | None) -> str | None:
         return None
     name, _, kinds = only.partition("=")
     if name != "kinds" or not kinds:
-        _fail(f"--only {only!r} is not understood; write --only kinds=etl,mail")
+        fail(f"--only {only!r} is not understood; write --only kinds=etl,mail")
     return kinds
-
-
-def _load(flags: dict[str, object], path: Path | None) -> Settings:
-    try:
-        settings = load(flags, path=path)
-        policies_from(settings)
-    except ConfigurationError as error:
-        _fail("The configuration has problems:", *(f"  - {problem}" for problem in error.problems))
-    return settings
-
-
-def _fail(*lines: str) -> NoReturn:
-    for line in lines:
-        print(line, file=sys.stderr)
-    raise typer.Exit(2)
 
 
 def main() -> None:
