@@ -70,7 +70,9 @@ def _runnable(page: Page) -> list[Block]:
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
-@pytest.mark.parametrize("name", ["README.md", "docs/api.md", "docs/retries.md", "docs/webhooks.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/api.md", "docs/command_line.md", "docs/retries.md", "docs/webhooks.md"]
+)
 def test_commands_do_what_their_page_says(
     name: str, database: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
