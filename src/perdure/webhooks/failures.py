@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
 from perdure.webhooks.guard import BlockedAddress
+from perdure.webhooks.one_line import one_line
 
 CONNECTION_ERROR = "connection_error"
 DNS_ERROR = "dns_error"
@@ -69,12 +70,12 @@ def explain(problem: Exception, where: str) -> Failure | None:
         case ConnectionLost(__cause__=Exception() as cause):
             return _explain_lost(cause, where)
         case aiohttp.ClientConnectorError(os_error=BlockedAddress() as refusal):
-            return Failure(BLOCKED_ADDRESS, _one_line(str(refusal)))
+            return Failure(BLOCKED_ADDRESS, _detail(str(refusal)))
         case aiohttp.ClientConnectorDNSError():
             reason = problem.os_error.strerror or str(problem.os_error)
-            return Failure(DNS_ERROR, f"host name {problem.host} could not be resolved: {_one_line(reason)}")
+            return Failure(DNS_ERROR, f"host name {problem.host} could not be resolved: {_detail(reason)}")
         case aiohttp.ClientSSLError():
-            return Failure(TLS_ERROR, f"TLS with {where} failed: {_one_line(str(problem.os_error))}")
+            return Failure(TLS_ERROR, f"TLS with {where} failed: {_detail(str(problem.os_error))}")
         case aiohttp.ClientConnectorError():
             return _explain_unreachable(problem.os_error, where)
         case aiohttp.ClientPayloadError() | aiohttp.ClientResponseError():
@@ -82,7 +83,7 @@ def explain(problem: Exception, where: str) -> Failure | None:
         case aiohttp.ClientConnectionError() | OSError():
             return _explain_lost(problem, where)
         case aiohttp.InvalidURL() | ValueError():
-            reason = _one_line(_reason(problem))
+            reason = _detail(_reason(problem))
             return Failure(INVALID_REQUEST, f"the request to {where} cannot be written: {reason}")
     return None
 
@@ -90,7 +91,7 @@ def explain(problem: Exception, where: str) -> Failure | None:
 def _explain_unreachable(problem: OSError, where: str) -> Failure:
     if problem.errno == errno.ECONNREFUSED:
         return Failure(CONNECTION_ERROR, f"connection refused by {where}")
-    reason = os.strerror(problem.errno) if problem.errno else _one_line(str(problem))
+    reason = os.strerror(problem.errno) if problem.errno else _detail(str(problem))
     return Failure(CONNECTION_ERROR, f"could not connect to {where}: {reason}")
 
 
@@ -110,7 +111,7 @@ def _explain_answer(problem: Exception, where: str) -> Failure:
         return Failure(CONNECTION_ERROR, f"connection to {where} was lost in the middle of the answer")
     if complaint.startswith(("Got more than", "Too many headers", "Too many trailers")):
         return Failure(TOO_LARGE, f"the headers of the answer from {where} are too large")
-    return Failure(BAD_RESPONSE, f"{where} did not answer in HTTP: {_one_line(complaint)}")
+    return Failure(BAD_RESPONSE, f"{where} did not answer in HTTP: {_detail(complaint)}")
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:
@@ -124,8 +125,5 @@ def _reason(problem: Exception) -> str:
     return (problem.description or "invalid URL") if isinstance(problem, aiohttp.InvalidURL) else str(problem)
 
 
-def _one_line(text: str) -> str:
-    """Text that the other side may have written, made fit for one line of a log."""
-    flat = " ".join(text.split())
-    printable = "".join(character if character.isprintable() else "?" for character in flat)
-    return printable if len(printable) <= _DETAIL_LIMIT else printable[: _DETAIL_LIMIT - 1] + "…"
+def _detail(text: str) -> str:
+    return one_line(text, _DETAIL_LIMIT)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from perdure.webhooks.one_line import body_in_words
+
 #: The answer's headers that somebody reads later; the others are dropped.
 KEPT_HEADERS = ("retry-after", "ratelimit-reset", "x-ratelimit-reset", "content-type")
 
@@ -61,3 +63,8 @@ class WebhookAnswer:
         if self.status is not None:
             return f"HTTP {self.status}"
         return self.error or self.error_code or "no answer"
+
+    def describe_fully(self) -> str:
+        """The outcome, and behind it the beginning of what the receiver wrote about it."""
+        said = "" if self.status is None else body_in_words(self.body)
+        return f"{self.describe()}: {said}" if said else self.describe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -10,6 +11,12 @@ _SHOWN_NAME_LENGTH = 100
 MASK = b"***"
 #: What is shorter would be found in harmless text, and is no secret in earnest.
 _SHORTEST_MASKED = 4
+
+
+def _written_forms(value: str) -> set[bytes]:
+    """A value as it may come back: as it is, and as JSON writes it."""
+    quoted = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    return {form.encode() for form in (value, *quoted, *(form.replace("/", "\\/") for form in quoted))}
 
 
 class UnknownSecret(ValueError):
@@ -46,9 +53,9 @@ class Secrets:
     def mask(self, headers: Mapping[str, str], answer: bytes) -> bytes:
         """What came back, without the secrets that `headers` name."""
         names = {name for value in headers.values() for name in _REFERENCE.findall(value)}
+        values = {form for name in names for form in _written_forms(self._values.get(name, ""))}
         # The longest first: one secret may be the beginning of another.
-        values = sorted((self._values.get(name, "").encode() for name in names), key=len, reverse=True)
-        for value in values:
+        for value in sorted(values, key=len, reverse=True):
             if len(value) >= _SHORTEST_MASKED:
                 answer = answer.replace(value, MASK)
         return answer

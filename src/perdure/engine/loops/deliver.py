@@ -123,7 +123,7 @@ class DeliverLoop(Loop):
     def _judge(self, row: Row, trigger: Trigger, answer: WebhookAnswer) -> Settled:
         if answer.accepted:
             return Settled(row["id"], row["attempts"], trigger, "success", answer.status, None, None)
-        error = clip(answer.describe())
+        error = clip(answer.describe_fully())
         return Settled(
             row["id"], row["attempts"], trigger, "failure", answer.status, error, self._next_send(row, answer)
         )

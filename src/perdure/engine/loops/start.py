@@ -145,7 +145,7 @@ class StartLoop(Loop):
                 "on_start was not accepted",
                 extra=log_fields(request, attempt=attempt, error=failure.message, error_class=failure.error_class),
             )
-            return answered(error=clip(answer.describe()), failure=failure)
+            return answered(error=clip(answer.describe_fully()), failure=failure)
         if row["completion"] == Completion.RESPONSE:
             return answered(finished=True, result=_result_of(answer))
         return answered(cancel_params=_cancel_params(answer, request, self._egress))
@@ -160,7 +160,7 @@ class StartLoop(Loop):
             answer.headers,
             answer.body,
             answer.error_code,
-            f"on_start webhook failed: {answer.describe()}",
+            f"on_start webhook failed: {answer.describe_fully()}",
             self._clock.now(),
             self._settings.classification,
             FailureTrigger.WEBHOOK_FAILURE,
