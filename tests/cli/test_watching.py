@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from io import StringIO
@@ -87,15 +88,21 @@ def test_failures_and_cancellations_do_not_end_well(batch: Batch, well: bool) ->
     assert ended_well(batch) is well
 
 
+def watch(place: Place, batch: str) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    return subprocess.Popen(
+        [*command(), "batch", "watch", batch, *place.flags],
+        cwd=place.folder,
+        env=environment(place.folder) | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def test_a_batch_is_followed_to_its_end(every_place: Place) -> None:
     ids = every_place.submit(hook("a"), hook("b", "a"), name="Nightly")
-    with subprocess.Popen(
-        [*command(), "batch", "watch", ids["batch"], *every_place.flags],
-        cwd=every_place.folder,
-        env=environment(every_place.folder) | {"PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as watching:
+    with watch(every_place, ids["batch"]) as watching:
         assert watching.stdout is not None
         assert watching.stdout.readline() == "0/2  1 Waiting, 1 Pending\n"
         every_place.end(ids["a"])
@@ -103,6 +110,17 @@ def test_a_batch_is_followed_to_its_end(every_place: Place) -> None:
         *_, change, end = watching.stdout.read().splitlines()
         assert (change, end) == ("2/2  2 Success", "Nightly is over.")
         assert watching.wait(SECONDS_TO_END) == 0
+
+
+def test_whoever_has_seen_enough_leaves_quietly(every_place: Place) -> None:
+    ids = every_place.submit(hook("a"))
+    with watch(every_place, ids["batch"]) as watching:
+        assert watching.stdout is not None and watching.stderr is not None
+        watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(SECONDS_TO_END) == 130
+        assert watching.stderr.read() == ""
+    assert every_place.answers("task", "show", ids["a"])["status"] == "Pending", "the batch goes on"
 
 
 def test_a_batch_that_failed_is_told_by_the_exit_code(place: Place) -> None:
