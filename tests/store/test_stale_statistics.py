@@ -1,0 +1,43 @@
+"""What PostgreSQL believes about a table is old news: plans must be good for tasks that moved since it looked."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from perdure.domain.model import Task
+from tests.store.drafts import a_task
+from tests.store.plans import Ask, explain
+from tests.store.scenario import Scenario
+
+TASKS = 5000
+
+
+def _asks(tasks: list[Task], scenario: Scenario) -> dict[str, Ask]:
+    """Statements that move tasks by their ids, under a condition that no task met when statistics were taken."""
+    some = tasks[:200]
+    ids = [(task.id,) for task in some]
+    attempts = [(task.id, 0) for task in some]
+    lease = {"instance": "here", "lease_until": scenario.clock.now()}
+    return {
+        "release_retries": (ids, {}),
+        "release_delayed": (ids, {}),
+        "resume": (ids, {}),
+        "reap_claims": (ids, {}),
+        "release_claims": (attempts, {"instance": "here"}),
+        "renew_leases": (attempts, lease),
+        "show_life": ([(id, 0, None, None) for (id,) in ids], {"instance": "here"}),
+        "begin": ([(task.id, task.lane) for task in some], lease),
+        "succeed": ([(id, 0, None) for (id,) in ids], {}),
+    }
+
+
+async def test_tasks_are_looked_up_by_their_ids(postgres_scenario: Scenario) -> None:
+    scenario = postgres_scenario
+    stored = await scenario.submit_for_answer([a_task(f"t{number}") for number in range(TASKS)])
+    # Now nothing waits for a retry, is delayed, paused, or in anybody's hands.
+    await scenario.store.write(lambda session: session.query("ANALYZE", []))
+
+    for name, ask in _asks(stored.tasks, scenario).items():
+        plan = await scenario.store.write(partial(explain, name=name, ask=ask))
+        assert plan.indexes == {"task_pkey"}, f"{name}: {plan.text}"
+        assert all(step.by_condition for step in plan.steps), f"{name} walks the whole table: {plan.text}"
