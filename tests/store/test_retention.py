@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.store.interface import Session
+from perdure.store.verbs.deliver import Settled, redrive, settle_deliveries, take_deliveries
 from perdure.store.verbs.keep import forget_old_batches
 from tests.store.drafts import a_call, a_task, fixed_retry
 from tests.store.scenario import Scenario
@@ -41,7 +42,21 @@ async def an_ended_batch(scenario: Scenario, name: str = "") -> str:
     await scenario.succeed(f"parent {name}")
     await scenario.run(f"child {name}")
     await scenario.cancel(f"child {name}")
+    await deliver(scenario)
     return batch_id
+
+
+async def deliver(scenario: Scenario, status: str = "success", again_in: timedelta | None = None) -> None:
+    """Send what is due, with this outcome."""
+    now = scenario.clock.now()
+    again_at = None if again_in is None else now + again_in
+
+    async def send(session: Session) -> None:
+        rows = await take_deliveries(session, 100, now + timedelta(seconds=90))
+        sent = [Settled(row["id"], row["attempts"], row["trigger"], status, None, None, again_at) for row in rows]
+        await settle_deliveries(session, sent)
+
+    await scenario.store.write(send)
 
 
 async def test_no_table_is_forgotten(scenario: Scenario) -> None:
@@ -120,6 +135,36 @@ async def test_each_live_state_holds_its_batch(scenario: Scenario, live: str) ->
     assert await forget(scenario) == 0
 
     assert set(await scenario.statuses()) >= {"done", "task"}
+
+
+async def test_a_webhook_that_is_still_to_be_sent_holds_its_batch(scenario: Scenario) -> None:
+    await scenario.submit(a_task("told", on_success=[a_call("done")]), a_task("silent"))
+    await scenario.run("told", "silent")
+    await scenario.succeed("told", "silent")
+    scenario.clock.advance("31d")
+    assert await forget(scenario) == 0, "it was never sent"
+    await deliver(scenario, "failure", again_in=timedelta(days=1))
+    assert await forget(scenario) == 0, "it is to be sent again"
+
+    scenario.clock.advance("1d")
+    await deliver(scenario)
+
+    assert await forget(scenario) == 1
+
+
+async def test_a_webhook_that_was_given_up_holds_nothing_unless_it_is_sent_again_by_hand(scenario: Scenario) -> None:
+    await scenario.submit(a_task("task", on_success=[a_call("done")]))
+    await scenario.run("task")
+    await scenario.succeed("task")
+    await deliver(scenario, "failure")
+    scenario.clock.advance("31d")
+    (id,) = [row["id"] for row in await scenario.deliveries("task") if row["trigger"] == "end"]
+    await scenario.store.write(lambda session: redrive(session, [id]))
+    assert await forget(scenario) == 0
+
+    await deliver(scenario, "failure")
+
+    assert await forget(scenario) == 1
 
 
 async def test_a_few_at_a_time_and_the_oldest_first(scenario: Scenario) -> None:

@@ -3,6 +3,10 @@ SELECT b.id FROM batch b
 WHERE b.created_at < :before AND coalesce(b.retry_state, 'failed') NOT IN ('open', 'scheduled', 'retrying')
     AND NOT EXISTS (SELECT 1 FROM task t WHERE t.batch_id = b.id
         AND (t.status IN {live} OR t.last_updated >= :before))
+    AND NOT EXISTS (SELECT 1 FROM task t
+        JOIN webhook_execution w ON w.idempotency_key >= CAST(t.id AS text) || ':'
+            AND w.idempotency_key < CAST(t.id AS text) || ';'
+        WHERE t.batch_id = b.id AND w.next_send_at IS NOT NULL)
 ORDER BY b.created_at LIMIT :most
 
 -- name: forget_deliveries

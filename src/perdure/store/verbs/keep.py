@@ -10,7 +10,10 @@ _TRACES = ("forget_deliveries", "forget_events", "forget_attempts", "forget_link
 
 
 async def forget_old_batches(session: Session, before: datetime, most: int) -> int:
-    """Delete batches that ended before a moment, whole, a few at a time; nothing if another instance is at it."""
+    """Delete batches that ended before a moment, whole, a few at a time; nothing if another instance is at it.
+
+    One with a webhook that is still to be sent is kept until that has arrived, or has been given up.
+    """
     if not await session.fetch("try_lock_name", name="retention"):
         return 0
     ids = [(row["id"],) for row in await session.fetch("old_batches", before=before, most=most)]
