@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.drain.environment import PYTHON
-from bench.drain.measured import Measured, Work, rates
+from bench.drain.measured import Measured, Rate, Work, measured
 from bench.reference import measure_bare_loop
 
 PROGRAMS = Path(__file__).parent
@@ -26,7 +26,7 @@ class Contestant:
 
 
 async def drain_bare_loop(url: str, work: Work) -> Measured:
-    return Measured(await measure_bare_loop(url, work.tasks) if work.tasks else None)
+    return Measured(Rate(await measure_bare_loop(url, work.tasks)) if work.tasks else None)
 
 
 async def drain_pgqueuer(url: str, work: Work) -> Measured:
@@ -39,13 +39,13 @@ async def drain_perdure(url: str, work: Work) -> Measured:
 
 
 async def _run(work: Work, *command: str) -> Measured:
-    """Run a program that prints the seconds of both drains as a JSON array."""
+    """Run a program that prints, as JSON, the seconds of both drains: by the clock and of its processor."""
     numbers = (str(work.tasks), str(work.failing), str(work.later))
     process = await asyncio.create_subprocess_exec(*command, *numbers, stdout=asyncio.subprocess.PIPE)
     output, _ = await process.communicate()
     if process.returncode != 0:
         raise RuntimeError(f"{Path(command[-2]).name} ended with {process.returncode}.")
-    return rates(work, json.loads(output))
+    return measured(work, json.loads(output))
 
 
 CONTESTANTS = {

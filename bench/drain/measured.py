@@ -19,14 +19,28 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """How one kind of task was drained."""
+
+    tasks: float
+    """A second."""
+    worker_micros: float | None = None
+    """Processor time of the worker's process for one task, where it is known: what the database does not bound."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
-    """Tasks a second; nothing where there was nothing to drain or the contestant cannot do it."""
+    """Nothing where there was nothing to drain or the contestant cannot do it."""
 
-    tasks: float | None
-    failing: float | None = None
+    tasks: Rate | None
+    failing: Rate | None = None
 
 
-def rates(work: Work, seconds: Sequence[float]) -> Measured:
-    """From the seconds of the two drains, one after the other."""
-    tasks, failing = seconds
-    return Measured(work.tasks / tasks if work.tasks else None, work.failing / failing if work.failing else None)
+def measured(work: Work, took: Sequence[Sequence[float]]) -> Measured:
+    """From the seconds, by the clock and of the processor, of the two drains, one after the other."""
+    tasks, failing = took
+    return Measured(_rate(work.tasks, *tasks), _rate(work.failing, *failing))
+
+
+def _rate(count: int, seconds: float, processor_seconds: float) -> Rate | None:
+    return Rate(count / seconds, processor_seconds / count * 1e6) if count else None

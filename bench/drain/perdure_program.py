@@ -1,4 +1,4 @@
-"""Drains tasks with a worker and prints the seconds as JSON.
+"""Drains tasks with a worker and prints the seconds, by the clock and of the processor, as JSON.
 
 python -m bench.drain.perdure_program URL TASKS FAILING LATER
 """
@@ -85,16 +85,16 @@ async def query(url: str, sql: str) -> int | None:
         await connection.close()
 
 
-async def work_off(app: Perdure, countdown: Countdown, tasks: int) -> float:
+async def work_off(app: Perdure, countdown: Countdown, tasks: int) -> tuple[float, float]:
     """Seconds from the start of a worker to its end, when every result is written."""
     countdown.begin(tasks)
-    began = time.perf_counter()
+    began, processor_began = time.perf_counter(), time.process_time()
     async with app.worker(concurrency=CONCURRENCY):
         await countdown.wait()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - processor_began
 
 
-async def drain(url: str, tasks: int, failing: int, later: int) -> list[float]:
+async def drain(url: str, tasks: int, failing: int, later: int) -> list[tuple[float, float]]:
     settings = load({"server.database_url": url, "engine.claim_batch": CLAIM_BATCH}, environ={})
     countdown = Countdown()
     seconds = []
@@ -107,7 +107,7 @@ async def drain(url: str, tasks: int, failing: int, later: int) -> list[float]:
             await submit(task, count)
             if not url.startswith("sqlite"):
                 await query(url, "ANALYZE")
-            seconds.append(await work_off(app, countdown, count) if count else 0.0)
+            seconds.append(await work_off(app, countdown, count) if count else (0.0, 0.0))
     ended = await query(url, "SELECT count(*) FROM task WHERE status = 'success'")
     attempts = await query(url, "SELECT count(*) FROM task_attempt")
     if (ended, attempts) != (tasks + failing, tasks + 3 * failing):

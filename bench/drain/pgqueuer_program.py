@@ -1,6 +1,7 @@
-"""Drains PgQueuer's queue and prints the seconds as JSON. Runs in an environment of its own; see `pgqueuer.py`.
+"""Drains PgQueuer's queue and prints the seconds, by the clock and of the processor, as JSON.
 
-The settings are those of PgQueuer's guide to tuning, and where it leaves a choice, the ones that measured best.
+Runs in an environment of its own, which `environment.py` makes. The settings are those of PgQueuer's guide to tuning,
+and where it leaves a choice, the ones that measured best.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ async def enqueue(pool: asyncpg.Pool, entrypoint: str, jobs: int) -> None:
     await pool.execute("CHECKPOINT", timeout=3600)
 
 
-async def work_off(pool: asyncpg.Pool, jobs: int) -> float:
+async def work_off(pool: asyncpg.Pool, jobs: int) -> tuple[float, float]:
     """Seconds until this many jobs have succeeded and the queue says so."""
     worker = PgQueuer(AsyncpgPoolDriver(pool))
     succeeded = 0
@@ -74,10 +75,10 @@ async def work_off(pool: asyncpg.Pool, jobs: int) -> float:
             raise Refused
         count()
 
-    began = time.perf_counter()
+    began, processor_began = time.perf_counter(), time.process_time()
     # Returns when what is held in its buffers is written.
     await worker.run(batch_size=BATCH_SIZE)
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - processor_began
 
 
 async def main(url: str, tasks: int, failing: int, later: int) -> None:
@@ -92,7 +93,7 @@ async def main(url: str, tasks: int, failing: int, later: int) -> None:
         seconds = []
         for entrypoint, jobs in (("succeed", tasks), ("fail-twice", failing)):
             await enqueue(pool, entrypoint, jobs)
-            seconds.append(await work_off(pool, jobs) if jobs else 0.0)
+            seconds.append(await work_off(pool, jobs) if jobs else (0.0, 0.0))
             left = await pool.fetchval("SELECT count(*) FROM pgqueuer")
             if left != later:
                 raise RuntimeError(f"{left} jobs are left in the queue, and {later} should be.")

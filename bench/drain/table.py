@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bench.drain.contestants import CONTESTANTS
-from bench.drain.measured import Measured, Work
+from bench.drain.measured import Measured, Rate, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Row:
 
 @dataclass(slots=True)
 class Table:
-    rates: defaultdict[Row, list[float]] = field(default_factory=lambda: defaultdict(list))
+    rates: defaultdict[Row, list[Rate]] = field(default_factory=lambda: defaultdict(list))
     """Of all rounds, in the order of the first."""
 
     def add(self, contestant: str, work: Work, measured: Measured) -> None:
@@ -31,17 +31,18 @@ class Table:
 
     def lines(self) -> Iterator[str]:
         yield (
-            f"{'what':18} {'later':>9} {'by':18} {'database':10} {'tasks/s':>8} {'lowest':>8} {'highest':>8} "
-            f"{'to bare':>8} {'to PgQueuer':>11} {'to none later':>13}"
+            f"{'what':16} {'later':>9} {'by':17} {'database':10} {'tasks/s':>8} {'lowest':>7} {'highest':>7} "
+            f"{'worker us':>9} {'to bare':>7} {'to PgQueuer':>11} {'to none later':>13}"
         )
         for row in sorted(self.rates, key=self._group):
-            rates = self.rates[row]
+            rates = [rate.tasks for rate in self.rates[row]]
             who = CONTESTANTS[row.contestant]
             bare, pgqueuer = (self._ratio(row, Row(row.what, row.later, to)) for to in ("bare", "pgqueuer"))
             alone = self._ratio(row, Row(row.what, 0, row.contestant)) if row.later else "-"
+            micros = self._worker_micros(row)
             yield (
-                f"{row.what:18} {row.later:9,} {who.name:18} {who.database:10} {statistics.median(rates):8,.0f} "
-                f"{min(rates):8,.0f} {max(rates):8,.0f} {bare:>8} {pgqueuer:>11} {alone:>13}"
+                f"{row.what:16} {row.later:9,} {who.name:17} {who.database:10} {statistics.median(rates):8,.0f} "
+                f"{min(rates):7,.0f} {max(rates):7,.0f} {micros:>9} {bare:>7} {pgqueuer:>11} {alone:>13}"
             )
 
     def _group(self, row: Row) -> tuple[int, int]:
@@ -49,8 +50,13 @@ class Table:
         whats = list(dict.fromkeys(other.what for other in self.rates))
         return row.later, whats.index(row.what)
 
+    def _worker_micros(self, row: Row) -> str:
+        known = [rate.worker_micros for rate in self.rates[row] if rate.worker_micros is not None]
+        return f"{statistics.median(known):,.0f}" if known else "-"
+
     def _ratio(self, row: Row, to: Row) -> str:
         """Of the medians; there is none where the other one was not measured."""
-        if to not in self.rates:
-            return "-"
-        return f"{statistics.median(self.rates[row]) / statistics.median(self.rates[to]):.2f}"
+        return f"{self._median(row) / self._median(to):.2f}" if to in self.rates else "-"
+
+    def _median(self, row: Row) -> float:
+        return statistics.median(rate.tasks for rate in self.rates[row])
