@@ -176,6 +176,21 @@ async def test_other_instances_are_told(make_engine: MakeEngine, administration:
 
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
+async def test_one_that_ends_at_once_tells_others_before(
+    make_engine: MakeEngine, administration: asyncpg.Connection[Any]
+) -> None:
+    here, there = await make_engine(), await make_engine()
+    async with in_touch(there):
+        await listening(administration, 1)
+
+        # It never ran the loop that tells others.
+        await here.submit(task())
+        await here.engine.stop()
+
+        await asyncio.wait_for(there.engine.wakeups.wait(Topic.START), 10)
+
+
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
 async def test_an_instance_does_not_wake_itself_by_its_own_hint(
     make_engine: MakeEngine, administration: asyncpg.Connection[Any]
 ) -> None:

@@ -177,6 +177,8 @@ class Engine:
         self._running = []
         await asyncio.gather(*[loop.drain() for loop in self._loops])
         await self.flush()
+        # The last changes of one that ends at once, such as a command, are news for others too.
+        await self.wakeups.announce()
         await self.sender.close()
 
     async def flush(self) -> None:

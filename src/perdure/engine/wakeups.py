@@ -77,7 +77,12 @@ class Wakeups:
             await self._announce.wait()
             await asyncio.sleep(ANNOUNCE_PAUSE_SECS)
             self._announce.clear()
-            topics, self._unannounced = self._unannounced, set()
+            await self.announce()
+
+    async def announce(self) -> None:
+        """Tell what was not told yet."""
+        topics, self._unannounced = self._unannounced, set()
+        if topics:
             try:
                 await self._store.announce(sorted(topics))
             except Unavailable as error:
