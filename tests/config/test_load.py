@@ -211,3 +211,8 @@ def test_no_environment_breaks_anything_but_the_configuration(environ: dict[str,
         problems = error.problems
 
     assert problems
+
+
+@pytest.mark.usefixtures("empty_directory")
+def test_the_address_of_a_server_is_no_setting_of_one() -> None:
+    assert load({}, {"PERDURE_URL": "http://127.0.0.1:8000"}) == Settings()

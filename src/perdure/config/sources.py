@@ -16,7 +16,7 @@ PREFIX = "PERDURE_"
 SECRET_PREFIX = "PERDURE_SECRET_"
 FILE_VARIABLE = "PERDURE_CONFIG"
 
-OTHER_VARIABLES = frozenset({FILE_VARIABLE})
+OTHER_VARIABLES = frozenset({FILE_VARIABLE, "PERDURE_URL"})
 """Variables with our prefix that are not settings of a server."""
 
 OTHER_PREFIXES = ("PERDURE_TEST_", SECRET_PREFIX)
