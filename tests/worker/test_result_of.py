@@ -67,5 +67,5 @@ def test_a_parent_that_is_not_there_has_no_result() -> None:
 def test_of_several_parents_of_a_kind_one_must_be_named() -> None:
     context = a_child_of(a_parent("north", result='{"cents": 1}'), a_parent("south", result='{"cents": 2}'))
 
-    with pytest.raises(NoResult, match="2 parents are called 'charge'"):
+    with pytest.raises(NoResult, match="2 parents have the kind 'charge'"):
         context.result_of(charge)

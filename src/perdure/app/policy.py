@@ -95,11 +95,6 @@ class Retry:
             members[key] = convert(value)
         return cls({key: value for key, value in members.items() if value is not None})
 
-    @property
-    def exception_names(self) -> frozenset[str]:
-        """What `retry_on` and `ignore` name."""
-        return frozenset((*self.members.get("retry_on", ()), *self.members.get("ignore", ())))
-
 
 def _conditions(given: Iterable[Condition]) -> list[str]:
     return [condition.__name__ if isinstance(condition, type) else str(condition) for condition in given]

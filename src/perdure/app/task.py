@@ -11,7 +11,6 @@ from perdure.app.arguments import Arguments, arguments_of
 from perdure.app.desk import Desk
 from perdure.app.handle import TaskHandle
 from perdure.app.options import Definition, TaskOptions, whole_seconds
-from perdure.app.policy import Retry
 from perdure.domain.drafts import BatchDraft, TaskDraft
 from perdure.store.verbs.submit import Submitted
 from perdure.worker.handlers import Handler, Mode
@@ -131,7 +130,6 @@ def make_task(
         whole_seconds(options["timeout"])
     mode = Mode.PROCESS if process else Mode.LOOP if is_async else Mode.THREAD
     name = kind or function.__name__
-    retry = options.get("retry")
     handler = Handler(
         name,
         mode,
@@ -140,6 +138,5 @@ def make_task(
         arguments.pack_result,
         arguments.context_parameter,
         f"{function.__module__}:{function.__qualname__}",
-        retry.exception_names if isinstance(retry, Retry) else frozenset(),
     )
     return TaskFunction(function, name, arguments, handler, options, desk, namespace)

@@ -16,6 +16,8 @@ from perdure.store.verbs.work import Sign
 
 log = logging.getLogger("perdure.task")
 
+MOST_COUNTED = 2**63 - 1
+
 Result = TypeVar("Result", covariant=True)
 
 
@@ -32,6 +34,8 @@ class Kind(Protocol[Result]):
 
     @property
     def kind(self) -> str: ...
+    @property
+    def key(self) -> str | None: ...
 
     def read_result(self, value: Any) -> Result: ...
 
@@ -93,8 +97,10 @@ class Context:
 
     def progress(self, done: int, total: int | None = None) -> None:
         """Say how far the work is; a sign of life as well."""
-        if done < 0 or (total is not None and total < 0):
-            raise ValueError("progress is counted from zero: done and total must not be negative")
+        counts: tuple[object, ...] = (done,) if total is None else (done, total)
+        for count in counts:
+            if not isinstance(count, int) or not 0 <= count <= MOST_COUNTED:
+                raise ValueError(f"progress is counted in whole numbers from zero, not {count!r}")
         self._done = done
         self._total = self._total if total is None else total
         self.heartbeat()
@@ -108,13 +114,12 @@ class Context:
 
         Raises NoResult if there is no such parent, or if it did not succeed.
         """
-        wanted = parent if isinstance(parent, str) else parent.kind
-        found = [row for row in self.parents if row["key"] == wanted]
-        if not found and not isinstance(parent, str):
-            found = [row for row in self.parents if row["kind"] == wanted]
+        key = parent if isinstance(parent, str) else parent.key
+        column, wanted = ("kind", parent.kind) if not isinstance(parent, str) and key is None else ("key", key)
+        found = [row for row in self.parents if row[column] == wanted]
         if len(found) != 1:
             known = ", ".join(repr(row["key"]) for row in self.parents) or "none"
-            raise NoResult(f"{len(found) or 'no'} parents are called {wanted!r}; the parents' keys are: {known}")
+            raise NoResult(f"{len(found) or 'no'} parents have the {column} {wanted!r}; the parents' keys are: {known}")
         (row,) = found
         if row["status"] != Status.SUCCESS:
             raise NoResult(f"the parent {row['key']!r} has no result: it is {Status(row['status']).label}")

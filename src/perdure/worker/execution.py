@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import importlib
-import multiprocessing
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, assert_never
 
-from perdure.worker.context import Context
+from perdure.worker.context import Canceled, Context
 from perdure.worker.handlers import Handler, Mode
-
-
-class ProcessLost(Exception):
-    """The process that ran the function died."""
+from perdure.worker.outcomes import raised_from
+from perdure.worker.processes import Outcome, Processes, ProcessLost
 
 
 class Execution:
@@ -25,55 +23,78 @@ class Execution:
         self._thread_count = threads
         self._process_count = processes
         self._threads: ThreadPoolExecutor | None = None
-        self._processes: ProcessPoolExecutor | None = None
+        self._processes: Processes | None = None
+        self._lock = threading.Lock()
+        self._abandoned = 0
 
-    async def run(self, handler: Handler, payload: str | None, context: Context) -> Any:
-        """What the function returns; raises what it raises."""
-        if handler.mode is Mode.PROCESS:
-            return await self._run_in_process(handler, payload)
+    @property
+    def abandoned(self) -> int:
+        """Threads whose function goes on although nobody waits for it: places that are taken."""
+        return self._abandoned
+
+    async def run(self, handler: Handler, payload: str | None, context: Context) -> Outcome:
+        """What the function returns, as it is stored, or what it raises.
+
+        Raises CancelledError or Canceled if the context is canceled, and ProcessLost.
+        """
+        try:
+            return await self._run(handler, payload, context)
+        except (ProcessLost, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            # A function may let a cancellation of its own making out: that is an error like others.
+            if context.canceled and isinstance(error, asyncio.CancelledError | Canceled):
+                raise
+            context.log.debug("the function raised", exc_info=error)
+            return raised_from(error)
+
+    async def _run(self, handler: Handler, payload: str | None, context: Context) -> Outcome:
         arguments = handler.decode(payload)
         if handler.context_parameter is not None:
             arguments[handler.context_parameter] = context
         if handler.mode is Mode.LOOP:
-            return await handler.function(**arguments)
+            return handler.encode(await handler.function(**arguments))
         if handler.mode is Mode.THREAD:
-            return await self._run_in_thread(partial(handler.function, **arguments))
+            return await self._run_in_thread(partial(_call, handler, arguments))
+        if handler.mode is Mode.PROCESS:
+            if self._processes is None:
+                self._processes = Processes(self._process_count)
+            return await self._processes.run(handler.address, payload)
         assert_never(handler.mode)
 
-    async def _run_in_thread(self, call: partial[Any]) -> Any:
+    async def _run_in_thread(self, call: Callable[[], Outcome]) -> Outcome:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._thread_count, thread_name_prefix="task")
-        run = partial(contextvars.copy_context().run, call)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
-
-    async def _run_in_process(self, handler: Handler, payload: str | None) -> Any:
-        handler.decode(payload)
-        if self._processes is None:
-            # Not forked: a copy of a process with threads and open connections cannot be trusted.
-            context = multiprocessing.get_context("spawn")
-            self._processes = ProcessPoolExecutor(self._process_count, mp_context=context)
-        processes = self._processes
+        work: Future[Outcome] = self._threads.submit(contextvars.copy_context().run, call)
         try:
-            work = processes.submit(run_by_address, handler.address, payload)
             return await asyncio.wrap_future(work)
-        except BrokenExecutor as error:
-            if self._processes is processes:
-                self._processes = None
-            raise ProcessLost(ProcessLost.__doc__) from error
+        except asyncio.CancelledError:
+            if not work.cancel():
+                self._abandon(work)
+            raise
+
+    def _abandon(self, work: Future[Outcome]) -> None:
+        """Nobody can interrupt a thread: count it until its function comes back."""
+        with self._lock:
+            self._abandoned += 1
+        work.add_done_callback(self._come_back)
+
+    def _come_back(self, _: Future[Outcome]) -> None:
+        with self._lock:
+            self._abandoned -= 1
 
     def close(self) -> None:
-        """Let go of threads and processes; what still runs in them is not waited for."""
-        for executor in (self._threads, self._processes):
-            if executor is not None:
-                executor.shutdown(wait=False, cancel_futures=True)
+        """Let go of threads, which nobody can end, and end processes."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._processes is not None:
+            self._processes.close()
         self._threads = self._processes = None
 
 
-def run_by_address(address: str, payload: str | None) -> Any:
-    """In the other process: find the function by its `module:name` and call it."""
-    module, _, name = address.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    handler: Handler = found.handler
-    return handler.function(**handler.decode(payload))
+def _call(handler: Handler, arguments: dict[str, Any]) -> Outcome:
+    try:
+        return handler.encode(handler.function(**arguments))
+    except StopIteration as error:
+        # The one exception that cannot be handed from a thread to a coroutine.
+        return raised_from(error)

@@ -38,5 +38,3 @@ class Handler:
     """The parameter that takes the `Context`, if there is one."""
     address: str = ""
     """`module:name` under which another process finds the function."""
-    named_errors: frozenset[str] = frozenset()
-    """Exception classes that the policy names: a subclass counts as the class that is named."""

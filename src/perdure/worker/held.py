@@ -15,6 +15,8 @@ class Held:
 
     context: Context
     running: asyncio.Task[None] | None = None
+    begun: bool = False
+    """Whether `running` has come to its first line; cancelled before, it would never come to its last."""
     taken_away: bool = False
     """Somebody else ended the attempt: there is nothing to report."""
 
@@ -29,7 +31,7 @@ class Held:
 
     def stop(self) -> None:
         self.context._stopped = True
-        if self.running is not None:
+        if self.running is not None and self.begun:
             self.running.cancel()
 
 

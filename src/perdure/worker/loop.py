@@ -13,24 +13,26 @@ from perdure.clock import Clock
 from perdure.domain.errors import PerdureError, Unavailable
 from perdure.domain.model import Executor, Failure
 from perdure.domain.states import Status
-from perdure.engine.loops.loop import Loop
+from perdure.engine.loops.loop import Loop, run_forever
 from perdure.engine.wakeups import Topic, Wakeups
 from perdure.store.changes import Changes, Row
 from perdure.store.interface import Store
 from perdure.store.verbs.claim import Claim
 from perdure.store.verbs.end import Succeed
 from perdure.store.verbs.fail import Decide, Failed
-from perdure.store.verbs.work import WORKER_LOST, Round, Turn, parent_results, work
+from perdure.store.verbs.work import WORKER_LOST, Round, Turn, work
 from perdure.worker.context import Canceled, Context
-from perdure.worker.execution import Execution, ProcessLost
-from perdure.worker.handlers import Handler, Unfit
+from perdure.worker.execution import Execution
+from perdure.worker.handlers import Handler
 from perdure.worker.held import Held, HeldTasks
-from perdure.worker.outcomes import SHUT_DOWN, failure_from_exception, refused
+from perdure.worker.outcomes import SHUT_DOWN, UNWRITABLE, Raised, deciding_by_name, failure_from
+from perdure.worker.processes import ProcessLost
 from perdure.worker.pulse import PulseLoop, SignLoop
 
 log = logging.getLogger("perdure.worker")
 
 CANCEL_SECS = 5.0
+HAND_IN_SECS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +89,10 @@ class WorkLoop(Loop):
         self._pulse = pulse
         self._signs = signs
         self._clock = clock
-        self._decide = decide
+        self._decide = deciding_by_name(decide)
         self._wakeups = wakeups
         self._settings = settings
+        self._reading = frozenset(kind for kind, handler in handlers.items() if handler.context_parameter)
         self._claims = True
         self._asked = 0
         self._succeeded: list[Succeed] = []
@@ -108,7 +111,7 @@ class WorkLoop(Loop):
         wanted = self._claim()
         if wanted is None and not self.unreported:
             return False
-        told = Round(self._succeeded, self._failed, wanted)
+        told = Round(self._succeeded, self._failed, wanted, self._reading)
         self._succeeded, self._failed = [], []
         asked = 0 if wanted is None else wanted.most
         self._asked += asked
@@ -118,15 +121,16 @@ class WorkLoop(Loop):
             self._asked -= asked
         for problem in turn.refused:
             log.warning("a result came too late and was not taken", extra={"fields": {"reason": str(problem)}})
-        parents = await self._parents(turn.begun)
         for row in turn.begun:
-            self._begin(row, parents.get(row["id"], []))
+            self._begin(row, turn.parents.get(row["id"], []))
         # Nothing was left behind, or no place was: the end of a task, or a wake-up, is the next thing to happen.
         return bool(turn.begun) and len(self._held) < self._settings.concurrency
 
     def _claim(self) -> Claim | None:
-        most = min(self._settings.claim_batch, self._settings.concurrency - len(self._held) - self._asked)
-        if most <= 0 or not self._claims:
+        taken = len(self._held) + self._asked + self._execution.abandoned
+        most = min(self._settings.claim_batch, self._settings.concurrency - taken)
+        # Without a kind, everything would be claimed.
+        if most <= 0 or not self._claims or not self._handlers:
             return None
         now = self._clock.now()
         return Claim(
@@ -160,19 +164,28 @@ class WorkLoop(Loop):
         alone = [Round([one], [], None) for one in told.succeeded] + [Round([], [one], None) for one in told.failed]
         for one in alone:
             try:
-                answer = await self._store.write(partial(work, told=one, decide=self._decide))
-                turn.refused.extend(answer.refused)
+                turn.refused.extend((await self._tell(one)).refused)
             except Unavailable:
                 self._succeeded.extend(one.succeeded)
                 self._failed.extend(one.failed)
-            except Exception:
-                (task,) = [*[item.task_id for item in one.succeeded], *[item.task_id for item in one.failed]]
-                log.exception("a result could not be written; its lease runs out", extra={"fields": {"task": task}})
         return turn
 
-    async def _parents(self, begun: list[Row]) -> dict[str, list[Row]]:
-        wanting = [row["id"] for row in begun if row["linked"] and self._handlers[row["kind"]].context_parameter]
-        return await self._store.read(partial(parent_results, ids=wanting)) if wanting else {}
+    async def _tell(self, one: Round) -> Turn:
+        try:
+            return await self._store.write(partial(work, told=one, decide=self._decide))
+        except Unavailable:
+            raise
+        except Exception:
+            item: Succeed | Failed = one.succeeded[0] if one.succeeded else one.failed[0]
+            log.exception("a result could not be written; the task fails", extra={"fields": {"task": item.task_id}})
+        try:
+            instead = Round([], [Failed(item.task_id, item.attempt, UNWRITABLE)], None)
+            return await self._store.write(partial(work, told=instead, decide=self._decide))
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("nor could its failure; its lease runs out", extra={"fields": {"task": item.task_id}})
+            return Turn()
 
     def _begin(self, row: Row, parents: list[Row]) -> None:
         context = Context(
@@ -185,23 +198,20 @@ class WorkLoop(Loop):
 
     async def _run(self, held: Held, row: Row) -> None:
         """Run the function and keep what became of it for the next round."""
-        handler = self._handlers[row["kind"]]
+        held.begun = True
         succeeded: Succeed | None = None
         failure: Failure | None = None
         try:
-            value = await self._execution.run(handler, row["payload"], held.context)
-            succeeded = Succeed(row["id"], row["attempt"], handler.encode(value), linked=row["linked"])
-        except Unfit as problem:
-            failure = refused(problem)
+            held.context.raise_if_canceled()
+            outcome = await self._execution.run(self._handlers[row["kind"]], row["payload"], held.context)
+            if isinstance(outcome, Raised):
+                failure = failure_from(outcome, self._clock.now(), self._settings.classification)
+            else:
+                succeeded = Succeed(row["id"], row["attempt"], outcome, linked=row["linked"])
         except ProcessLost:
             failure = WORKER_LOST
         except (asyncio.CancelledError, Canceled):
             failure = SHUT_DOWN
-        except Exception as error:
-            failure = failure_from_exception(
-                error, handler.named_errors, self._clock.now(), self._settings.classification
-            )
-            held.context.log.debug("the function raised", exc_info=error)
         self._settle(held, succeeded, failure)
 
     def _settle(self, held: Held, succeeded: Succeed | None, failure: Failure | None) -> None:
@@ -231,39 +241,55 @@ class WorkLoop(Loop):
     async def drain(self) -> None:
         """Claim no more, let functions finish for a while, give back the rest, and write every result."""
         self._claims = False
-        await self._wait_for_tasks()
-        for held in self._held:
-            held.stop()
-        if self._held:
-            tasks = [held.running for held in self._held if held.running is not None]
-            await asyncio.wait(tasks, timeout=CANCEL_SECS)
-        self._give_up()
-        while self.unreported:
-            try:
-                await self.run_once()
-            except PerdureError as error:
-                log.error(
-                    "results could not be written; their tasks are retried when their leases run out",
-                    extra={"fields": {"tasks": self.unreported, "error": str(error)}},
-                )
-                break
-        self._execution.close()
-
-    async def _wait_for_tasks(self) -> None:
-        """Keep the leases while functions finish."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + self._settings.grace_secs
-        while self._held and (left := give_up_at - loop.time()) > 0:
+        # The other loops have ended; these keep the leases and the time of what is being finished.
+        keeping = [
+            asyncio.create_task(run_forever(one, self._wakeups, self._clock, lambda *_: None))
+            for one in (self._pulse, self._signs)
+        ]
+        try:
+            await self._wait_for_tasks(give_up_at)
+            for held in self._held:
+                held.stop()
+            if self._held:
+                tasks = [held.running for held in self._held if held.running is not None]
+                await asyncio.wait(tasks, timeout=CANCEL_SECS)
+            self._give_up()
+            await self._hand_in()
+            while self.unreported and loop.time() < give_up_at:
+                await asyncio.sleep(HAND_IN_SECS)
+                await self._hand_in()
+        finally:
+            for task in keeping:
+                task.cancel()
+            await asyncio.wait(keeping)
+            self._execution.close()
+        if self.unreported:
+            log.error(
+                "results could not be written; their tasks are retried when their leases run out",
+                extra={"fields": {"tasks": self.unreported}},
+            )
+
+    async def _wait_for_tasks(self, give_up_at: float) -> None:
+        """Let functions finish; each hands in its result when it has one."""
+        while self._held and (left := give_up_at - asyncio.get_running_loop().time()) > 0:
+            self._wakeups.lower(Topic.WORK)
+            await self._hand_in()
+            if not self._held:
+                break
             try:
-                async with asyncio.timeout(min(left, self._pulse.interval_secs)):
-                    await self.settled()
+                async with asyncio.timeout(left):
+                    await self._wakeups.wait(Topic.WORK)
             except TimeoutError:
-                try:
-                    await self._pulse.run_once()
-                except Unavailable as error:
-                    log.warning("leases could not be renewed", extra={"fields": {"error": str(error)}})
-            if self.unreported:
-                await self.run_once()
+                break
+
+    async def _hand_in(self) -> None:
+        try:
+            await self.run_once()
+        except PerdureError as error:
+            fields = {"tasks": self.unreported, "error": str(error)}
+            log.warning("results could not be written yet", extra={"fields": fields})
 
     def _give_up(self) -> None:
         """What does not heed its cancellation is given back all the same, and what it returns is not taken."""

@@ -7,6 +7,7 @@ import threading
 from datetime import timedelta
 
 from perdure.clock import Clock
+from perdure.domain.errors import Unavailable
 from perdure.engine.loops.loop import Loop
 from perdure.store.interface import Store
 from perdure.store.verbs.work import Sign, renew_leases, show_life
@@ -65,5 +66,10 @@ class SignLoop(Loop):
         with self._lock:
             signs, self._signs = self._signs, {}
         if signs:
-            await self._store.write(lambda session: show_life(session, list(signs.values())), apart=True)
+            try:
+                await self._store.write(lambda session: show_life(session, list(signs.values())), apart=True)
+            except Unavailable:
+                with self._lock:
+                    self._signs = {**signs, **self._signs}
+                raise
         return False

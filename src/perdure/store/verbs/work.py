@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -37,6 +37,8 @@ class Round:
     succeeded: Sequence[Succeed]
     failed: Sequence[Failed]
     wanted: Claim | None
+    reading: Container[str] = ()
+    """Kinds whose functions read the results of what they waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Turn:
     """What came of a round: tasks to run now, what each waited for, and the results that came too late."""
 
     begun: list[Row] = field(default_factory=list)
+    parents: dict[str, list[Row]] = field(default_factory=dict)
     refused: list[PerdureError] = field(default_factory=list)
 
 
@@ -59,8 +62,9 @@ async def work(session: Session, told: Round, decide: Decide) -> Turn:
     if session.changes.due_at is not None and session.changes.due_at <= session.now:
         # A retry without a wait need not wait for the loop that looks for due ones either.
         await release_due(session, MOST_DUE)
-    claimed = await claim(session, told.wanted)
-    return Turn(claimed.to_start, refused)
+    begun = (await claim(session, told.wanted)).to_start
+    reading = [row["id"] for row in begun if row["linked"] and row["kind"] in told.reading]
+    return Turn(begun, await parent_results(session, reading), refused)
 
 
 async def renew_leases(session: Session, held: Sequence[tuple[str, int]], until: datetime) -> set[tuple[str, int]]:
