@@ -72,6 +72,14 @@ async def test_a_receiver_that_never_reports_times_out(sim: Simulation) -> None:
     assert [sent.trigger for sent in sim.sent] == ["start", "cancel", "start", "cancel"]
 
 
+async def test_no_one_of_many_that_time_out_together_is_left_behind(sim: Simulation) -> None:
+    tasks = await sim.submit([call("https://pay", f"{number}", completion="callback") for number in range(600)])
+
+    await sim.run_until_idle()
+
+    assert {sim.timeline(task)[-1] for task in tasks.values()} == {(60, "Failure: Timeout")}
+
+
 async def test_a_reported_failure_is_retried_by_the_policy(sim: Simulation) -> None:
     await sim.submit([call("https://pay", completion="callback", retry=STEADY)])
     await sim.advance(0)

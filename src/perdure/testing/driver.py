@@ -126,8 +126,9 @@ class Driver:
         for worker in self._workers.values():
             await worker.settle()
             await worker.work()
-        await engine.timeout_loop.run_once()
-        await engine.reap_loop.run_once()
+        for loop in (engine.timeout_loop, engine.reap_loop):
+            while await loop.run_once():
+                pass
         for _ in range(MOST_ROUNDS):
             before = self._journal.changes
             answered = await self._run_round()
@@ -137,7 +138,8 @@ class Driver:
 
     async def tidy_up(self) -> None:
         """Forget what is too old to be kept."""
-        await self._instance.engine.retention_loop.run_once()
+        while await self._instance.engine.retention_loop.run_once():
+            pass
         await self._instance.engine.sweep_loop.run_once()
 
     async def _run_round(self) -> bool:
