@@ -178,7 +178,7 @@ async def test_an_error_of_our_own_is_reported_and_logged(
     assert answer.describe() == "calling broken.test:80 failed: KeyError"
     (record,) = caplog.records
     assert record.exc_info is not None
-    assert record.__dict__["fields"]["task_id"] == TASK_ID
+    assert record.__dict__["fields"] == {"task": TASK_ID, "key": f"{TASK_ID}:start:2", "trigger": "start"}
 
 
 @pytest.mark.parametrize(

@@ -248,11 +248,7 @@ def _kept_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 def _log_fields(request: WebhookRequest) -> dict[str, str]:
-    return {
-        "task_id": request.task_id,
-        "trigger": request.trigger,
-        "idempotency_key": request.idempotency_key,
-    }
+    return {"task": request.task_id, "key": request.idempotency_key, "trigger": request.trigger}
 
 
 def _answer(progress: _Progress, failure: Failure | None, duration_secs: float) -> WebhookAnswer:

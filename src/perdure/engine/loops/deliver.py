@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,6 +101,18 @@ class DeliverLoop(Loop):
                 extra=log_fields(request, error=str(problem)),
             )
             return
+        except asyncio.CancelledError:
+            log.warning(
+                f"the {trigger.value} webhook was cut off by the shutdown; it comes due again with the same key",
+                extra=log_fields(request),
+            )
+            raise
+        except Exception:
+            log.exception(
+                f"the {trigger.value} webhook failed in an unforeseen way; it comes due again with the same key",
+                extra=log_fields(request),
+            )
+            return
         self._listener.sent(trigger.value, answer.accepted, answer.duration_secs)
         settled = self._judge(row, trigger, answer)
         if not answer.accepted:
@@ -118,6 +131,10 @@ class DeliverLoop(Loop):
             log.error(
                 "a delivery could not be recorded; it is sent again with the same key",
                 extra=log_fields(request, error=str(error)),
+            )
+        except Exception:
+            log.exception(
+                "a delivery could not be recorded; it is sent again with the same key", extra=log_fields(request)
             )
 
     def _judge(self, row: Row, trigger: Trigger, answer: WebhookAnswer) -> Settled:

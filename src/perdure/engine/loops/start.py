@@ -131,6 +131,12 @@ class StartLoop(Loop):
                 extra=log_fields(request, attempt=attempt),
             )
             raise
+        except Exception:
+            log.exception(
+                "an on_start call failed in an unforeseen way; it is repeated after its lease, with the same key",
+                extra=log_fields(request, attempt=attempt),
+            )
+            return
         self._listener.sent(Trigger.START.value, self._is_success(answer), answer.duration_secs)
         await self._record(request, self._answered(row, request, answer))
 
