@@ -193,6 +193,23 @@ async def test_a_worker_is_killed_between_its_work_and_its_report(sim: Simulatio
     assert charged == [task.id, task.id]
 
 
+async def test_workers_are_killed_on_postgres_as_well(postgres_url: str, app: Perdure) -> None:
+    @app.task(timeout="10m", retry=Retry.fixed("10s", max_retries=1, jitter="none"))
+    async def charge() -> str:
+        await asyncio.sleep(30)
+        return "receipt"
+
+    async with Simulation(postgres_url) as sim:
+        await sim.use(app)
+        task = await charge.submit()
+        await sim.advance("5s")
+        assert await sim.kill_worker() == [task.id]
+        await sim.run_until_idle()
+
+        assert await task.result() == "receipt"
+        assert sim.timeline(task)[-1] == (5 + 60 + 10 + 30, "Success")
+
+
 async def test_killing_an_idle_worker_loses_nothing(sim: Simulation, app: Perdure) -> None:
     await sim.use(app)
 

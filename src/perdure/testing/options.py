@@ -11,7 +11,6 @@ from perdure.config import Settings
 class SimulationOptions(TypedDict, total=False):
     """Each as `Simulation` takes it."""
 
-    database_url: str
     seed: int
     start: datetime
     settings: Settings

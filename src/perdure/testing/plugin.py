@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def sim_options() -> SimulationOptions:
-    """Options of the simulation: override this fixture to set a seed, settings, or another database."""
+    """Options of the simulation: override this fixture to set a seed, a beginning or settings."""
     return {}
 
 
@@ -27,7 +27,8 @@ def sim(tmp_path: Path, sim_options: SimulationOptions) -> Iterator[Simulation]:
     """The real engine on a virtual clock, with scripted receivers."""
     from perdure.testing.simulation import Simulation
 
-    options: SimulationOptions = {"database_url": f"sqlite:///{tmp_path}/simulation.db", **sim_options}
-    simulation = Simulation(**options)
+    # Not async, so that any runner of async tests will do. That is why it has to be a file: a connection to a server
+    # could not be closed once the event loop of the test is gone.
+    simulation = Simulation(f"sqlite:///{tmp_path}/simulation.db", **sim_options)
     yield simulation
     simulation.close_after_test()
