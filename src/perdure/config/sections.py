@@ -142,7 +142,7 @@ class Engine:
         capital="MAX_WORKER_LOSSES",
     )
     worker_lease_secs: Seconds = setting(
-        60.0, "How long a Python worker keeps a task without a heartbeat.", within=(1, _DAY)
+        30.0, "How long a Python worker keeps a task without a heartbeat.", within=(1, _DAY)
     )
     worker_heartbeat_secs: Seconds = setting(
         5.0,
