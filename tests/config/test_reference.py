@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,11 @@ def test_the_page_is_up_to_date() -> None:
     assert written == render_reference(), "run: python -m perdure.config.reference > docs/configuration.md"
 
 
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
-def test_the_module_prints_the_page(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_module("perdure.config.reference", run_name="__main__")
+def test_the_module_prints_the_page() -> None:
+    command = [sys.executable, "-m", "perdure.config.reference"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert capsys.readouterr().out == render_reference()
+    assert printed == render_reference()
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
