@@ -168,8 +168,8 @@ async def test_a_killed_worker_reports_nothing_and_another_takes_over(sim: Simul
     first, second = sim.attempts(task)
     assert (first.outcome, first.trigger, first.instance) == ("lost", "worker_lost", "worker-1")
     assert (second.outcome, second.instance) == ("success", "worker-2")
-    # The lease lasts a minute from the last sign of life; then comes the wait of the policy.
-    assert (first.ended_at, second.after_secs, first.charged) == (second.started_at - timedelta(seconds=10), 190, False)
+    # The lease lasts half a minute from the last sign of life; then comes the wait of the policy.
+    assert (first.ended_at, second.after_secs, first.charged) == (second.started_at - timedelta(seconds=10), 160, False)
     assert keys == [task.id, task.id]
 
 
@@ -207,7 +207,7 @@ async def test_workers_are_killed_on_postgres_as_well(postgres_url: str, app: Pe
         await sim.run_until_idle()
 
         assert await task.result() == "receipt"
-        assert sim.timeline(task)[-1] == (5 + 60 + 10 + 30, "Success")
+        assert sim.timeline(task)[-1] == (5 + 30 + 10 + 30, "Success")
 
 
 async def test_killing_an_idle_worker_loses_nothing(sim: Simulation, app: Perdure) -> None:
