@@ -9,6 +9,8 @@ from perdure.client.errors import (
     NotFoundError,
     Refused,
     TimedOut,
+    Unavailable,
+    UnexpectedAnswer,
     Unreachable,
 )
 from perdure.client.results import (
@@ -65,5 +67,7 @@ __all__ = [
     "Task",
     "TimedOut",
     "Transport",
+    "Unavailable",
+    "UnexpectedAnswer",
     "Unreachable",
 ]

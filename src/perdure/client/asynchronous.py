@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import quote
 
-import msgspec
+from msgspec.structs import replace
 from uuid_utils import uuid4
 
-from perdure.client.conversation import Conversation
-from perdure.client.errors import TimedOut
+from perdure.client.address import server_url
+from perdure.client.awaiting_transport import HttpTransport
+from perdure.client.conversation import Conversation, decode
+from perdure.client.errors import Unreachable, invalid
+from perdure.client.paging import by_number, tasks_by_cursor
+from perdure.client.patience import Patience, look
 from perdure.client.results import (
     Attempt,
     Batch,
@@ -30,16 +34,10 @@ from perdure.client.results import (
     Submitted,
     Task,
 )
-from perdure.client.transport import HttpTransport, Transport
-from perdure.clock import monotonic
+from perdure.client.transport import Response, Transport
 
-URL_VARIABLE = "PERDURE_URL"
-DEFAULT_URL = "http://127.0.0.1:8000"
-PAGE_SIZE = 100
-FIRST_PAUSE_SECS = 0.05
-LONGEST_PAUSE_SECS = 2.0
+LONGEST_KEY = 255
 
-Entry = TypeVar("Entry")
 Words = str | Sequence[str]
 
 
@@ -61,7 +59,8 @@ class AsyncClient:
     ) -> None:
         """Without `url`, PERDURE_URL says where the server is, else it is looked for on this machine.
 
-        `timeout` bounds one request in seconds; `retries` says how often one is repeated that may be.
+        `timeout`: seconds for which the server may be silent. `retries`: how often a request is repeated that may be.
+        One client serves any number of tasks of one event loop.
         """
         transport = transport or HttpTransport(server_url(url), timeout)
         self._server = Conversation(transport, retries, token)
@@ -92,16 +91,22 @@ class AsyncClient:
         batch = _envelope(tasks)
         given = {"name": name, "namespace": namespace, "context": context, "retry": retry}
         batch |= {member: value for member, value in given.items() if value is not None}
-        headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
-        answer = await self._server.ask("POST", "/batch", body=batch, headers=headers, repeatable=True)
-        if answer.status == 204:
-            return Submitted(None, [])
-        return msgspec.json.decode(answer.body, type=Submitted)
+        key = str(uuid4()) if idempotency_key is None else _checked_key(idempotency_key)
+        try:
+            answer = await self._server.ask(
+                "POST", "/batch", body=batch, headers={"Idempotency-Key": key}, repeatable=True
+            )
+        except Unreachable as error:
+            if not error.sent:
+                raise
+            advice = f"Submit it again with idempotency_key={key!r}: it is stored once, however often you do."
+            raise Unreachable(f"{error} {advice}", sent=True) from error
+        return Submitted(None, []) if answer.status == 204 else decode(answer, Submitted)
 
     async def task(self, id: str) -> Task:
         return await self._server.read(Task, "GET", _task(id))
 
-    async def tasks(
+    def tasks(
         self,
         *,
         status: Words | None = None,
@@ -127,18 +132,7 @@ class AsyncClient:
             "error_class": error_class,
             "due_before": due_before,
         }
-        cursor: str | None = None
-        left = limit
-        while left is None or left > 0:
-            size = PAGE_SIZE if left is None else min(PAGE_SIZE, left)
-            answer = await self._server.ask("GET", "/task", query={**query, "page_size": size, "cursor": cursor})
-            found = msgspec.json.decode(answer.body, type=list[ShortTask])
-            for one in found:
-                yield one
-            cursor = answer.headers.get("x-next-cursor")
-            left = None if left is None else left - len(found)
-            if cursor is None:
-                return
+        return tasks_by_cursor(self._server, query, limit)
 
     async def attempts(self, id: str) -> list[Attempt]:
         """Every execution of a task that is over, oldest first."""
@@ -200,7 +194,7 @@ class AsyncClient:
             "created_after": created_after,
             "created_before": created_before,
         }
-        return self._pages(BatchSummary, "/batches", query, limit)
+        return by_number(self._server, BatchSummary, "/batches", query, limit, lambda batch: batch.batch_id)
 
     async def dag(self, batch_id: str) -> Dag:
         """The tasks of a batch and what they wait for."""
@@ -214,33 +208,41 @@ class AsyncClient:
         """Try everything again that failed in a batch."""
         return await self._server.read(dict[str, Any], "POST", f"{_batch(id)}/retry")
 
+    async def change_rules(self, id: str, kind: str, rules: Sequence[Mapping[str, Any]]) -> int:
+        """Replace the rules of a batch's live tasks of one kind; returns how many there were."""
+        body = {"kind": kind, "rules": rules}
+        changed = await self._server.read(dict[str, Any], "PATCH", f"{_batch(id)}/rules", body=body, repeatable=True)
+        return int(changed["updated_count"])
+
     async def wait(self, id: str, *, timeout: float | None = None) -> Task:
-        """The task once it is over; raises TimedOut after `timeout` seconds."""
-        pauses = _Pauses(timeout)
-        while not (task := await self.task(id)).is_over:
-            await self._server.transport.pause(pauses.next(f"Task {id} is {task.status}"))
+        """The task once it is over; raises TimedOut after `timeout` seconds. A paused task is not over."""
+        patience = Patience(f"Task {id}", timeout)
+        while not (task := await look(self._server, Task, _task(id), patience)).is_over:
+            await self._server.transport.pause(patience.next_pause(task.status))
         return task
 
     async def wait_batch(self, id: str, *, timeout: float | None = None) -> Batch:
         """The batch once all of its tasks are over; raises TimedOut after `timeout` seconds."""
-        pauses = _Pauses(timeout)
-        while not (batch := await self.batch(id)).is_over:
-            await self._server.transport.pause(pauses.next(f"Batch {id} is not over"))
+        patience = Patience(f"Batch {id}", timeout)
+        while not (batch := await look(self._server, Batch, _batch(id), patience)).is_over:
+            await self._server.transport.pause(patience.next_pause(_counted(batch)))
         return batch
 
     async def watch(self, batch_id: str, *, timeout: float | None = None) -> AsyncIterator[Batch]:
         """The batch now, and again after each change, until all of its tasks are over."""
-        pauses = _Pauses(timeout)
+        patience = Patience(f"Batch {batch_id}", timeout)
         seen: Batch | None = None
         while True:
-            batch = await self.batch(batch_id)
-            if batch != seen:
-                seen = batch
-                pauses.shorten()
+            batch = await look(self._server, Batch, _batch(batch_id), patience)
+            # Signs of life move this time, and change nothing that could be seen.
+            shown = replace(batch, latest_updated_at=None)
+            if shown != seen:
+                seen = shown
+                patience.shorten()
                 yield batch
             if batch.is_over:
                 return
-            await self._server.transport.pause(pauses.next(f"Batch {batch_id} is not over"))
+            await self._server.transport.pause(patience.next_pause(_counted(batch)))
 
     def retries(
         self,
@@ -252,7 +254,7 @@ class AsyncClient:
     ) -> AsyncIterator[RetrySchedule]:
         """Tasks and batches that failed and have a policy, by the moment of their next try."""
         query = {"status": status, "due_before": due_before, "kind": kind}
-        return self._pages(RetrySchedule, "/retries", query, limit)
+        return by_number(self._server, RetrySchedule, "/retries", query, limit, lambda retry: retry.id)
 
     async def retry_stats(self) -> RetryStats:
         return await self._server.read(RetryStats, "GET", "/retries/stats")
@@ -278,54 +280,30 @@ class AsyncClient:
         await self._server.ask("PATCH", f"/namespace/resume/{quote(namespace, safe='')}")
 
     async def health(self) -> Health:
-        return await self._server.read(Health, "GET", "/health")
-
-    async def _pages(
-        self, shape: type[Entry], path: str, query: Mapping[str, Any], limit: int | None
-    ) -> AsyncIterator[Entry]:
-        page, count = 0, 0
-        while True:
-            asked = {**query, "page": page, "page_size": PAGE_SIZE}
-            found: list[Entry] = await self._server.read(list[shape], "GET", path, query=asked)  # type: ignore[valid-type]
-            for one in found:
-                if limit is not None and count >= limit:
-                    return
-                count += 1
-                yield one
-            if len(found) < PAGE_SIZE:
-                return
-            page += 1
-
-
-class _Pauses:
-    """Pauses between looks at something: short at first, longer while nothing changes."""
-
-    def __init__(self, timeout: float | None) -> None:
-        self._give_up_at = None if timeout is None else monotonic() + timeout
-        self._pause = FIRST_PAUSE_SECS
-
-    def shorten(self) -> None:
-        self._pause = FIRST_PAUSE_SECS
-
-    def next(self, state: str) -> float:
-        pause, self._pause = self._pause, min(self._pause * 1.5, LONGEST_PAUSE_SECS)
-        if self._give_up_at is None:
-            return pause
-        left = self._give_up_at - monotonic()
-        if left <= 0:
-            raise TimedOut(f"{state}; it was waited for as long as was asked.")
-        return min(pause, left)
-
-
-def server_url(given: str | None) -> str:
-    """Where the server is."""
-    return given or os.environ.get(URL_VARIABLE, "").strip() or DEFAULT_URL
+        """Whether the server and its database work; a server that is not well says so here, and is not asked again."""
+        return await self._server.read(Health, "GET", "/health", accepts=_tells_health)
 
 
 def _envelope(tasks: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not isinstance(tasks, Mapping):
         return {"tasks": list(tasks)}
     return dict(tasks) if "tasks" in tasks else {"tasks": [tasks]}
+
+
+def _checked_key(key: str) -> str:
+    if not re.fullmatch(rf"[!-~]{{1,{LONGEST_KEY}}}", key):
+        raise invalid(f"idempotency_key: must have 1 to {LONGEST_KEY} visible ASCII characters")
+    return key
+
+
+def _tells_health(answer: Response) -> bool:
+    """A server that is not well says so with 503; whatever else stands between may say 503 too, but not this."""
+    return answer.status < 400 or (answer.status == 503 and b'"database"' in answer.body)
+
+
+def _counted(batch: Batch) -> str:
+    """How many tasks show which status."""
+    return ", ".join(f"{count} {status}" for status, count in batch.status_counts.items() if count)
 
 
 def _task(id: str) -> str:

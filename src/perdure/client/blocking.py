@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequenc
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
-from perdure.client.asynchronous import AsyncClient, Words, server_url
+from perdure.client.address import server_url
+from perdure.client.asynchronous import AsyncClient, Words
+from perdure.client.blocking_transport import BlockingTransport
 from perdure.client.results import (
     Attempt,
     Batch,
@@ -24,7 +26,6 @@ from perdure.client.results import (
     Submitted,
     Task,
 )
-from perdure.client.transport import BlockingTransport
 
 Result = TypeVar("Result")
 
@@ -195,6 +196,10 @@ class Client:
     def retry_batch(self, id: str) -> dict[str, Any]:
         """Try everything again that failed in a batch."""
         return self._run(self._core.retry_batch(id))
+
+    def change_rules(self, id: str, kind: str, rules: Sequence[Mapping[str, Any]]) -> int:
+        """Replace the rules of a batch's live tasks of one kind; returns how many there were."""
+        return self._run(self._core.change_rules(id, kind, rules))
 
     def wait(self, id: str, *, timeout: float | None = None) -> Task:
         """The task once it is over; raises TimedOut after `timeout` seconds."""

@@ -4,8 +4,10 @@ ClientError
 ├── Refused             the server said no: `status`, `problem` and `details` say why
 │   ├── InvalidRequest  the request breaks a rule
 │   ├── NotFoundError   there is no such thing
-│   └── ConflictError   it does not fit the state of the task: `task_status`, `task_attempt`
+│   ├── ConflictError   it does not fit the state of the task: `task_status`, `task_attempt`
+│   └── Unavailable     it cannot do it now, and could not when it was asked again
 ├── Unreachable         no answer came, however often it was asked
+├── UnexpectedAnswer    what answered does not speak as a server of ours does
 └── TimedOut            it did not end within the time that was given
 """
 
@@ -13,6 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+#: So many details are shown in a traceback; `details` has all.
+SHOWN_DETAILS = 20
 
 
 class ClientError(Exception):
@@ -28,6 +33,8 @@ class Refused(ClientError):
         self.details: list[str] = [str(detail) for detail in problem.get("details") or ()]
         said = problem.get("detail") or problem.get("error") or problem.get("title") or "no reason given"
         super().__init__(f"{said} (HTTP {status})" if not problem.get("detail") else str(said))
+        for detail in self.details[:SHOWN_DETAILS]:
+            self.add_note(f"- {detail}")
 
 
 class InvalidRequest(Refused):
@@ -50,6 +57,10 @@ class ConflictError(Refused):
         return self.problem.get("task_attempt")
 
 
+class Unavailable(Refused):
+    """The server cannot do it now; ask again later."""
+
+
 class Unreachable(ClientError):
     """No answer came. `sent` says whether the request may have arrived."""
 
@@ -58,10 +69,41 @@ class Unreachable(ClientError):
         super().__init__(message)
 
 
-class TimedOut(ClientError):
+class UnexpectedAnswer(ClientError):
+    """What answered does not speak as a server of ours does."""
+
+
+class TimedOut(ClientError, TimeoutError):
     """It did not end within the time that was given."""
 
 
+_KINDS: Mapping[int, type[Refused]] = {
+    400: InvalidRequest,
+    404: NotFoundError,
+    409: ConflictError,
+    413: InvalidRequest,
+    422: InvalidRequest,
+    429: Unavailable,
+    502: Unavailable,
+    503: Unavailable,
+    504: Unavailable,
+}
+
+
 def refusal(status: int, problem: Mapping[str, Any]) -> Refused:
-    kinds = {400: InvalidRequest, 413: InvalidRequest, 422: InvalidRequest, 404: NotFoundError, 409: ConflictError}
-    return kinds.get(status, Refused)(status, problem)
+    """The error that an answer with this status is."""
+    return _KINDS.get(status, Refused)(status, problem)
+
+
+def invalid(detail: str) -> InvalidRequest:
+    """What a server would say to a request that cannot even be sent."""
+    title = "The request is invalid"
+    problem = {
+        "type": "urn:perdure:problem:invalid",
+        "title": title,
+        "status": 400,
+        "detail": f"Nothing was sent. {detail}",
+        "error": title,
+        "details": [detail],
+    }
+    return InvalidRequest(400, problem)
