@@ -16,6 +16,8 @@ from perdure.engine.intake import encode_json
 from perdure.worker.context import Context
 from perdure.worker.handlers import Unfit
 
+#: What is raised about values that JSON cannot hold, or that are not what a type says.
+_UNFIT = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 _EMPTY = inspect.Parameter.empty
 _REFUSED_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: "*",
@@ -46,7 +48,7 @@ class Arguments:
             try:
                 payload[name] = to_plain(value)
                 read_as(payload[name], self.types[name])
-            except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            except _UNFIT as error:
                 problems.append(Problem(f"arguments.{name}", _first_line(error)))
         if problems:
             raise Invalid(problems)
@@ -65,7 +67,7 @@ class Arguments:
             missing = sorted(self.required - arguments.keys())
             if missing:
                 raise TypeError(f"the function needs {', '.join(missing)}")
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        except _UNFIT as error:
             raise Unfit("invalid_arguments", f"the arguments do not fit: {_first_line(error)}") from error
         return arguments
 
@@ -76,7 +78,7 @@ class Arguments:
         problems: list[Problem] = []
         try:
             text = encode_json(problems, "result", to_plain(value), PAYLOAD_BYTES)
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        except _UNFIT as error:
             raise Unfit("invalid_result", f"the result cannot be stored: {_first_line(error)}") from error
         if problems:
             raise Unfit("invalid_result", f"the result cannot be stored: {problems[0].message}")
@@ -89,9 +91,9 @@ class Arguments:
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:
     """Read a function's signature; raises TypeError for one that cannot be called from a payload."""
-    hints = typing.get_type_hints(function)
+    hints = typing.get_type_hints(function, include_extras=True)
     signature = inspect.signature(function)
-    context = [name for name in signature.parameters if hints.get(name) is Context]
+    context = [name for name in signature.parameters if _is_context(hints.get(name))]
     if len(context) > 1:
         raise TypeError(f"{function.__qualname__} takes more than one Context")
     parameters = []
@@ -112,22 +114,27 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     )
 
 
+def _is_context(hint: Any) -> bool:
+    """Whether a parameter takes the context, also if it may do without."""
+    return hint is Context or Context in typing.get_args(hint)
+
+
 def to_plain(value: Any) -> Any:
-    """What JSON can hold, of msgspec structs, dataclasses, pydantic models, dates, decimals, enums and the like."""
-    return msgspec.to_builtins(value, enc_hook=_encode_other)
+    """What is left of a value once it was JSON: of structs, dataclasses, pydantic models, dates, enums and the like."""
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode_other))
 
 
 def read_as(value: Any, wanted: Any) -> Any:
     """Plain data as a value of the type; raises msgspec.ValidationError, or what a model raises."""
     if wanted is Any or wanted is _EMPTY:
         return value
-    return msgspec.convert(value, wanted, dec_hook=_decode_other)
+    return msgspec.convert(value, wanted, dec_hook=_decode_other, str_keys=True)
 
 
 def _read_member(name: str, value: Any, wanted: Any) -> Any:
     try:
         return read_as(value, wanted)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+    except _UNFIT as error:
         raise ValueError(f"{name}: {_first_line(error)}") from error
 
 
