@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,12 @@ from urllib.request import urlopen
 from perdure import Context, Final, NoResult, Perdure, Retry, RetryAfter, TaskHandle
 
 app = Perdure()
+
+
+def say(line: str) -> None:
+    """Several threads speak here; a line that is written at once stays whole."""
+    sys.stdout.write(f"{line}\n")
+
 
 TWO_AT_A_TIME = {
     "type": "Concurrency",
@@ -49,13 +56,13 @@ def fetch(url: str, ctx: Context) -> Page:
             content = json.load(answer)
     except HTTPError as error:
         error.close()
-        print(f"{ctx.name}: {error.code} {error.reason}")
+        say(f"{ctx.name}: {error.code} {error.reason}")
         if error.code == 429:
             raise RetryAfter(error.headers["Retry-After"], "asked to slow down") from error
         if error.code < 500:
             raise Final(f"{error.code} {error.reason}", code=str(error.code)) from error
         raise  # everything else is retried by the policy
-    print(f"{ctx.name}: fetched in attempt {ctx.attempt}")
+    say(f"{ctx.name}: fetched in attempt {ctx.attempt}")
     return Page(content["title"], len(content["text"].split()))
 
 
@@ -66,7 +73,7 @@ def summarize(pages: list[str], ctx: Context) -> dict[str, int]:
         try:
             words[page] = ctx.result_of(page)["words"]
         except NoResult as problem:
-            print(f"left out: {problem}")
+            say(f"left out: {problem}")
     return words
 
 
@@ -124,7 +131,7 @@ async def main() -> None:
         with serving() as site:
             summary = await crawl(site, [f"page-{number}" for number in range(1, 11)])
             words = await summary.result(timeout=60)
-        print(f"{len(words)} pages, {sum(words.values())} words")
+        say(f"{len(words)} pages, {sum(words.values())} words")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import asyncio
 import csv
 import json
 import os
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -26,6 +27,12 @@ from tempfile import TemporaryDirectory
 from perdure import Context, Final, NoResult, Perdure, Retry, TaskHandle
 
 app = Perdure()
+
+
+def say(line: str) -> None:
+    """Several threads speak here; a line that is written at once stays whole."""
+    sys.stdout.write(f"{line}\n")
+
 
 MONDAY, TUESDAY, WEDNESDAY = (date(2026, 11, day) for day in (16, 17, 18))
 SALES = {
@@ -48,7 +55,7 @@ class Sale:
 def extract(day: date, folder: str, ctx: Context) -> str:
     """Fetch the file of the day; what tasks hand on is its path, not its content."""
     if day not in SALES or ctx.attempt == 0:
-        print(f"{day}: not ready, attempt {ctx.attempt}")
+        say(f"{day}: not ready, attempt {ctx.attempt}")
         raise NotReady(f"the sales of {day} are not closed yet")
     path = Path(folder, f"{day}.csv")
     path.write_text(SALES[day], "utf-8")
@@ -107,7 +114,7 @@ async def main(folder: str) -> None:
     async with app, app.worker():
         nights = [await run_night(day, folder) for day in (MONDAY, TUESDAY, WEDNESDAY)]
         for night in nights:
-            print(await night.result(timeout=60))
+            say(await night.result(timeout=60))
 
 
 if __name__ == "__main__":
