@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from perdure.client import AsyncClient, Client, TimedOut, Unavailable, UnexpectedAnswer, Unreachable
+from perdure.client import TimedOut, Unavailable, UnexpectedAnswer, Unreachable
+from tests.client.asking import BOTH, Asker, asking
 from tests.support.receiver import Receiver
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -18,29 +17,11 @@ A_TASK = {"id": "a", "name": "A", "kind": "etl"}
 STORED = {"batch_id": ID, "tasks": []}
 
 
-class Asker:
-    """Either client, asked in the same way."""
-
-    def __init__(self, client: AsyncClient | Client) -> None:
-        self._client = client
-
-    async def __call__(self, operation: str, *arguments: Any, **named: Any) -> Any:
-        if isinstance(self._client, Client):
-            return await asyncio.to_thread(getattr(self._client, operation), *arguments, **named)
-        answer = getattr(self._client, operation)(*arguments, **named)
-        return await answer if inspect.isawaitable(answer) else answer
-
-
-@pytest.fixture(params=["async", "plain"])
+@pytest.fixture(params=BOTH)
 async def ask(request: pytest.FixtureRequest, receiver: Receiver) -> AsyncIterator[Asker]:
     """Asks the receiver."""
-    url = receiver.url("")
-    if request.param == "async":
-        async with AsyncClient(url, timeout=10, retries=2) as client:
-            yield Asker(client)
-    else:
-        with Client(url, timeout=10, retries=2) as plain:
-            yield Asker(plain)
+    async with asking(request.param, receiver.url(""), timeout=10, retries=2) as asker:
+        yield asker
 
 
 async def test_a_busy_server_is_asked_again(ask: Asker, receiver: Receiver) -> None:
@@ -147,3 +128,27 @@ async def test_a_body_larger_than_a_mebibyte_is_sent(ask: Asker, receiver: Recei
 
     assert (await ask("submit", tasks)).batch_id == ID
     assert receiver.requests[0].json() == {"tasks": tasks}
+
+
+async def test_what_moves_to_a_later_page_is_listed_once(ask: Asker, receiver: Receiver) -> None:
+    first, second = [summary(number) for number in range(100)], [summary(number) for number in range(95, 130)]
+    receiver.answer("/batches", json=first)
+    receiver.answer("/batches", json=second)
+
+    listed = await ask("batches")
+    assert [batch.batch_id for batch in listed] == [str(number) for number in range(130)]
+    assert [request.query["page"] for request in receiver.requests] == ["0", "1"]
+
+
+def summary(number: int) -> dict[str, Any]:
+    return {
+        "batch_id": str(number),
+        "total_tasks": 0,
+        "first_created_at": None,
+        "latest_updated_at": None,
+        "status_counts": {},
+        "kinds": [],
+        "name": None,
+        "retry_of": None,
+        "attempt": 0,
+    }

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import perdure.client
 from perdure.client import (
     AsyncClient,
     Client,
@@ -38,18 +34,6 @@ async def awaited(server_url: str) -> AsyncIterator[AsyncClient]:
 
 def a_task(id: str = "a", **members: object) -> dict[str, object]:
     return {"id": id, "name": id.upper(), "kind": "etl", **members}
-
-
-def test_both_clients_know_the_same_operations() -> None:
-    for name, operation in inspect.getmembers(AsyncClient, inspect.isfunction):
-        if not name.startswith("_"):
-            twin = inspect.signature(getattr(Client, name))
-            assert list(twin.parameters) == list(inspect.signature(operation).parameters), name
-
-
-def test_the_public_names_are_these() -> None:
-    assert set(perdure.client.__all__) <= set(dir(perdure.client))
-    assert {"AsyncClient", "Client", "ClientError", "Refused", "Unreachable", "TimedOut"} <= set(perdure.client.__all__)
 
 
 def test_a_task_is_submitted_reported_and_read(client: Client) -> None:
@@ -99,12 +83,6 @@ def test_lists_go_on_over_all_pages(client: Client) -> None:
     assert client.retry_stats().pending == 0
 
 
-def test_large_batches_are_taken_whole(client: Client) -> None:
-    submitted = client.submit({"name": "big", "tasks": [a_task(f"t{number}") for number in range(20_000)]})
-    assert submitted.batch_id is not None
-    assert client.batch(submitted.batch_id).total_tasks == 20_000
-
-
 def test_watching_shows_each_change_until_the_end(client: Client) -> None:
     submitted = client.submit([a_task("a"), a_task("b")])
     assert submitted.batch_id is not None
@@ -147,21 +125,6 @@ def test_waiting_ends_when_it_was_told_to(client: Client) -> None:
     (task,) = client.submit(a_task()).tasks
     with pytest.raises(TimedOut, match="Pending"):
         client.wait(task.id, timeout=0.01)
-
-
-def test_one_client_serves_many_threads(client: Client) -> None:
-    with ThreadPoolExecutor(8) as threads:
-        ids = list(threads.map(lambda number: client.submit(a_task(f"t{number}")).tasks[0].id, range(40)))
-    assert len(set(ids)) == 40
-
-
-async def test_plain_code_may_be_called_inside_a_running_loop(server_url: str) -> None:
-    def ask() -> str:
-        with Client(server_url) as client:
-            return client.health().status
-
-    assert asyncio.get_running_loop().is_running()
-    assert ask() == "ok"
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 
 import pytest
 
-from perdure.client import AsyncClient, InvalidRequest, Refused, Request, Response, Unreachable
+from perdure.client import (
+    AsyncClient,
+    InvalidRequest,
+    Refused,
+    Request,
+    Response,
+    Unavailable,
+    Unreachable,
+    conversation,
+)
 from perdure.client.conversation import LONGEST_WAIT_SECS
 
 
@@ -22,7 +32,7 @@ class Script:
         self.requests.append(request)
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
-            raise answer
+            raise copy(answer)
         return answer
 
     async def pause(self, seconds: float) -> None:
@@ -41,7 +51,7 @@ def says(status: int, body: object = None, **headers: str) -> Response:
 OK = says(200, {"status": "ok", "database": "healthy"})
 STORED = says(201, {"batch_id": "b", "tasks": []})
 BROKEN = Unreachable("the connection broke", sent=True)
-NOT_THERE = Unreachable("connection refused")
+NOT_THERE = Unreachable("connection refused", sent=False)
 
 
 @pytest.mark.parametrize("trouble", [says(503), says(502), says(504), says(429), BROKEN, NOT_THERE], ids=str)
@@ -63,6 +73,21 @@ async def test_a_wait_beyond_reason_is_not_waited() -> None:
     with pytest.raises(Refused, match="Away"):
         await AsyncClient(transport=script).health()
     assert script.pauses == []
+
+
+async def test_after_a_while_nothing_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "PATIENCE_SECS", 5.0)
+    script = Script(says(503, {"title": "Away"}, retry_after="7"))
+    with pytest.raises(Unavailable, match="Away"):
+        await AsyncClient(transport=script).pauses()
+    assert script.pauses == []
+
+
+async def test_an_earlier_try_may_have_arrived_though_the_last_did_not() -> None:
+    script = Script(BROKEN, NOT_THERE)
+    with pytest.raises(Unreachable, match="idempotency_key='order-7'") as lost:
+        await AsyncClient(transport=script, retries=1).submit([], idempotency_key="order-7")
+    assert lost.value.sent
 
 
 async def test_in_the_end_it_gives_up() -> None:
