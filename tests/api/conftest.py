@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -19,20 +19,16 @@ from perdure.store.verbs.claim import Claim, claim
 from perdure.store.verbs.start import Answered as StartAnswered
 from perdure.store.verbs.start import settle_starts
 from tests.api.client import Client
-from tests.support.postgres import PostgresServer
 
 StartTasks = Callable[[], Awaitable[list[str]]]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/test.db"
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.create_database()
-    yield url
-    server.drop_database(url)
+        return f"sqlite:///{tmp_path}/test.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
 
 
 @pytest.fixture

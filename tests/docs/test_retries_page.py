@@ -17,10 +17,10 @@ from perdure.store.interface import StoreOptions
 from perdure.store.postgres.store import connect
 from perdure.testing import VirtualClock
 from tests.docs.markdown import Block, page
-from tests.store.databases import PostgresDatabase, SqliteDatabase, create_template
+from tests.store.databases import PostgresDatabase, SqliteDatabase
 from tests.store.drafts import a_task, fixed_retry
 from tests.store.scenario import Scenario
-from tests.support.postgres import PostgresServer
+from tests.support.postgres_databases import PostgresDatabases
 
 PAGE = page("docs/retries.md")
 _ROW = re.compile(r"^\| (?P<outcome>.+?) \| (?P<meaning>.+?) \|$", re.MULTILINE)
@@ -75,8 +75,8 @@ async def _fail_a_task(scenario: Scenario) -> None:
     await scenario.close()
 
 
-async def test_queries_for_postgres_run(postgres_server: PostgresServer) -> None:
-    database = PostgresDatabase(postgres_server, create_template(postgres_server))
+async def test_queries_for_postgres_run(postgres_databases: PostgresDatabases) -> None:
+    database = PostgresDatabase(postgres_databases)
     connection = await connect(database.url)
     clock = VirtualClock(await connection.fetchval("SELECT now()"))
     await _fail_a_task(Scenario(database, clock, StoreOptions("here")))

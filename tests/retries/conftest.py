@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import count
@@ -18,26 +18,16 @@ from perdure.store.statements import Dialect
 from perdure.testing import VirtualClock
 from tests.retries.story import Story
 from tests.store.audit import audit
-from tests.store.databases import create_template
-from tests.support.postgres import PostgresServer
 from tests.support.receiver import Receiver
 
 
-@pytest.fixture(scope="session")
-def postgres_template(postgres_server: PostgresServer) -> str:
-    return create_template(postgres_server)
-
-
 @pytest.fixture(params=list(Dialect), ids=str)
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty database; a test that takes it runs once on each kind."""
     if request.param is Dialect.SQLITE:
-        yield f"sqlite:///{tmp_path}/perdure.db"
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.create_database(template=request.getfixturevalue("postgres_template"))
-    yield url
-    server.drop_database(url)
+        return f"sqlite:///{tmp_path}/perdure.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
 
 
 @pytest.fixture

@@ -11,14 +11,9 @@ from perdure.store.interface import StoreOptions
 from perdure.store.statements import Dialect
 from perdure.testing import VirtualClock
 from tests.store.audit import audit
-from tests.store.databases import Database, PostgresDatabase, SqliteDatabase, create_template
+from tests.store.databases import Database, PostgresDatabase, SqliteDatabase
 from tests.store.scenario import Scenario
-from tests.support.postgres import PostgresServer
-
-
-@pytest.fixture(scope="session")
-def postgres_template(postgres_server: PostgresServer) -> str:
-    return create_template(postgres_server)
+from tests.support.postgres_databases import PostgresDatabases
 
 
 @pytest.fixture(params=list(Dialect), ids=str)
@@ -28,16 +23,15 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     if request.param is Dialect.SQLITE:
         database = SqliteDatabase(tmp_path / "perdure.db")
     else:
-        server = request.getfixturevalue("postgres_server")
-        database = PostgresDatabase(server, request.getfixturevalue("postgres_template"))
+        database = PostgresDatabase(request.getfixturevalue("postgres_databases"))
     yield database
     database.remove()
 
 
 @pytest.fixture
-def postgres_database(postgres_server: PostgresServer, postgres_template: str) -> Iterator[PostgresDatabase]:
+def postgres_database(postgres_databases: PostgresDatabases) -> Iterator[PostgresDatabase]:
     """For what only several instances at once can show: PostgreSQL alone."""
-    database = PostgresDatabase(postgres_server, postgres_template)
+    database = PostgresDatabase(postgres_databases)
     yield database
     database.remove()
 

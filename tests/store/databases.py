@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
 from perdure.clock import Clock
 from perdure.store.interface import StoreOptions
 from perdure.store.postgres import PostgresStore
-from perdure.store.postgres.migrate import migrate
-from perdure.store.postgres.store import connect
 from perdure.store.sqlite import SqliteStore
 from perdure.store.statements import Dialect
-from tests.support.postgres import PostgresServer
+from tests.support.postgres_databases import PostgresDatabases
 
 AnyStore = PostgresStore | SqliteStore
 
@@ -47,29 +43,12 @@ class SqliteDatabase:
 class PostgresDatabase:
     dialect = Dialect.POSTGRES
 
-    def __init__(self, server: PostgresServer, template: str) -> None:
-        self._server = server
-        self.url = server.create_database(template=template)
+    def __init__(self, databases: PostgresDatabases) -> None:
+        self._databases = databases
+        self.url = databases.take()
 
     def make_store(self, options: StoreOptions, clock: Clock, pool_size: int = 4) -> AnyStore:
         return PostgresStore(self.url, options, clock, pool_size)
 
     def remove(self) -> None:
-        self._server.drop_database(self.url)
-
-
-def create_template(server: PostgresServer) -> str:
-    """The address of a database with the present schema, to be copied: much faster than migrating each."""
-    url = server.create_database()
-
-    async def bring_up() -> None:
-        connection = await connect(url)
-        try:
-            await migrate(connection)
-        finally:
-            await connection.close()
-
-    # In a thread of its own, because the caller may stand in a running event loop.
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        executor.submit(asyncio.run, bring_up()).result()
-    return url
+        self._databases.give_back(self.url)

@@ -32,7 +32,7 @@ def make_empty_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable
     """Stores on one database that has no schema yet, by the name of their instance."""
     if request.param is Dialect.SQLITE:
         return lambda instance: SqliteStore(str(tmp_path / "empty.db"), StoreOptions(instance), VirtualClock())
-    url = request.getfixturevalue("postgres_url")
+    url = request.getfixturevalue("empty_postgres_url")
     return lambda instance: PostgresStore(url, StoreOptions(instance), VirtualClock(), pool_size=2)
 
 

@@ -161,8 +161,7 @@ Plans = dict[str, dict[str, Plan]]
 @pytest.fixture(scope="module")
 def plans(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plans]:
     """By planner and statement: how it is run."""
-    server = request.getfixturevalue("postgres_server")
-    postgres = PostgresDatabase(server, request.getfixturevalue("postgres_template"))
+    postgres = PostgresDatabase(request.getfixturevalue("postgres_databases"))
     sqlite = SqliteDatabase(tmp_path_factory.mktemp("crowd") / "perdure.db")
     crowd = Crowd(VirtualClock().now())
     with ThreadPoolExecutor(max_workers=1) as executor:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from tests.support.postgres_binaries import Binaries, find_binaries
 from tests.support.postgres_process import PostgresProcess
 
 URL_VARIABLE = "PERDURE_TEST_DATABASE_URL"
+Result = TypeVar("Result")
 
 
 class PostgresServer:
@@ -111,9 +113,13 @@ class PostgresServer:
             finally:
                 await connection.close()
 
-        # In a thread of its own, because the caller may stand in a running event loop.
-        with ThreadPoolExecutor(max_workers=1) as executor:
-            executor.submit(asyncio.run, execute()).result()
+        run_apart(execute())
+
+
+def run_apart(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run to the end in a thread of its own, because the caller may stand in a running event loop."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        return executor.submit(asyncio.run, work).result()
 
 
 def _database_name(url: str) -> str:

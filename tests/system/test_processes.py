@@ -20,10 +20,10 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 async def test_two_processes_serve_together_and_stop_cleanly(
-    tmp_path: Path, postgres_url: str, session: aiohttp.ClientSession, agent: Agent
+    tmp_path: Path, empty_postgres_url: str, session: aiohttp.ClientSession, agent: Agent
 ) -> None:
     agent.finish_by_itself()
-    arguments = ("--workers", "2", "--database-url", postgres_url, "--instance-id", "blue")
+    arguments = ("--workers", "2", "--database-url", empty_postgres_url, "--instance-id", "blue")
     async with ServerProcess(tmp_path, *arguments) as server:
         await server.says(r"instance +blue-\w+", times=2)
         assert len(set(re.findall(r"listening +(\S+)", server.output))) == 1
@@ -40,13 +40,13 @@ async def test_two_processes_serve_together_and_stop_cleanly(
     assert "Traceback" not in server.output
 
 
-async def test_when_they_cannot_start_the_whole_ends(tmp_path: Path, postgres_url: str) -> None:
-    await run(tmp_path, "migrate", "--database-url", postgres_url)
-    connection = await asyncpg.connect(postgres_url)
+async def test_when_they_cannot_start_the_whole_ends(tmp_path: Path, empty_postgres_url: str) -> None:
+    await run(tmp_path, "migrate", "--database-url", empty_postgres_url)
+    connection = await asyncpg.connect(empty_postgres_url)
     await connection.execute("INSERT INTO schema_version (version, name) VALUES (9999, 'future')")
     await connection.close()
 
-    refused = await run(tmp_path, "serve", "--port", "0", "--workers", "2", "--database-url", postgres_url)
+    refused = await run(tmp_path, "serve", "--port", "0", "--workers", "2", "--database-url", empty_postgres_url)
 
     assert refused.code == 1
     assert "schema version 9999" in refused.error

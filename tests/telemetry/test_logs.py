@@ -7,7 +7,6 @@ import json
 import logging
 import logging.config
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,17 +26,6 @@ log = logging.getLogger("perdure.engine")
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    names = ["", "perdure", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"]
-    loggers = [logging.getLogger(name) for name in names]
-    before = [(logger, logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
-    yield
-    for logger, handlers, level, propagate in before:
-        logger.handlers[:], logger.propagate = handlers, propagate
-        logger.setLevel(level)
 
 
 def record(
