@@ -1,7 +1,8 @@
 """Compares an answer as a page shows it with the one that came.
 
 What differs from run to run matches anything of its kind: ids, times, numbers with a fraction. `…` stands for
-whatever there is: as text for any value, as a member for further members, as an entry for further entries.
+whatever there is: as text for any value, as a member for further members, as an entry for further entries, as a line
+for further lines.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import Any
 
 ANYTHING = "…"
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LINE_OF_ITS_OWN = re.compile(rf"^{ANYTHING}\n", re.MULTILINE)
+#: How wide a column is depends on what stands in it.
+_PADDING = re.compile(r"(?<=\S) +")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
@@ -79,9 +83,11 @@ def _compare_http(shown: str, given: str) -> str | None:
 
 def _matches(shown: str, given: str) -> bool:
     if ANYTHING in shown:
-        return re.fullmatch(".*".join(map(re.escape, _general(shown).split(ANYTHING))), _general(given)) is not None
+        lines = _LINE_OF_ITS_OWN.split(f"{_general(shown)}\n")
+        pattern = r"(?:.*\n)*".join(".*".join(map(re.escape, part.split(ANYTHING))) for part in lines)
+        return re.fullmatch(pattern, f"{_general(given)}\n") is not None
     return _general(shown) == _general(given)
 
 
 def _general(text: str) -> str:
-    return _TIME.sub("<time>", _ID.sub("<id>", text))
+    return _PADDING.sub(" ", _TIME.sub("<time>", _ID.sub("<id>", text)))

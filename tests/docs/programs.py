@@ -46,10 +46,13 @@ def environment(folder: Path, database_url: str | None = None, *, stand_in: bool
 class Server:
     """`perdure serve` with these arguments, until it is stopped. `lines` is what it said."""
 
+    command = "serve"
+    greeting = "runs tasks"
+
     def __init__(self, folder: Path, variables: Mapping[str, str], *arguments: str) -> None:
         self.lines: list[str] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from perdure.cli import main; main()", "serve", *arguments],
+            [sys.executable, "-c", "from perdure.cli import main; main()", self.command, *arguments],
             cwd=folder,
             env=dict(variables),
             stderr=subprocess.PIPE,
@@ -63,11 +66,11 @@ class Server:
         """Read the greeting; what follows is read in the background, so that the server never waits for us."""
         for line in self._errors:
             self.lines.append(line.rstrip("\n"))
-            if "runs tasks" in line:
+            if self.greeting in line:
                 self._reader = Thread(target=self._read_on)
                 self._reader.start()
                 return
-        raise AssertionError(f"the server did not start: {self.lines}")
+        raise AssertionError(f"perdure {self.command} did not start: {self.lines}")
 
     @property
     def address(self) -> str:
@@ -99,6 +102,13 @@ class Server:
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+
+
+class Worker(Server):
+    """`perdure worker` with these arguments, until it is stopped."""
+
+    command = "worker"
+    greeting = "  instance "
 
 
 @contextmanager

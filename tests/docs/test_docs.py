@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
-from tests.docs.answers import find_difference
+from tests.docs.commands import run_block
 from tests.docs.markdown import Block, Page, find_pages, page
 from tests.docs.programs import Server, Shell, environment, free_port, receiving
 from tests.support.postgres import PostgresServer
 
 PAGES = list(find_pages())
-SECONDS_TO_ANSWER = 30
 SERVER, RECEIVER = "127.0.0.1:8000", "127.0.0.1:9000"
 DATABASE = "postgresql://perdure@db.internal/perdure"
 
-_CHANGES_SOMETHING = re.compile(r"\s(-d|-X)\s")
 #: Folders of one machine, its hosts, and where packages come from.
 _OF_ONE_MACHINE = re.compile(r"(?<![\w.}])/(?:root|home|tmp|work|Users|var/folders)\b|\b(?:pypi|registry|mirror)\.")
 
@@ -102,23 +98,7 @@ def _run_page(page: Page, folder: Path, database_url: str | None, *, stand_in: b
                 stack.enter_context(receiving(block.text.replace("9000", port), int(port), folder))
         shell = stack.enter_context(Shell(folder, variables))
         for block in _runnable(page):
-            _run_block(shell, block, here)
-
-
-def _run_block(shell: Shell, block: Block, here: Callable[[str], str]) -> None:
-    """Run a block and compare what it prints with what the page shows; a question is asked until it is so."""
-    deadline = monotonic() + SECONDS_TO_ANSWER
-    while True:
-        code, printed = shell.run(here(block.text))
-        assert code == 0, f"{block} ended with {code}: {printed}"
-        if block.answer is None:
-            assert '"type":"urn:perdure:problem' not in printed, f"{block} was refused: {printed}"
-            return
-        difference = find_difference(block.answer.language, here(block.answer.text), printed)
-        if difference is None:
-            return
-        assert not _CHANGES_SOMETHING.search(block.text), f"{block}: {difference}"
-        assert monotonic() < deadline, f"{block}: {difference}"
+            run_block(shell, block, here)
 
 
 SERVING = [

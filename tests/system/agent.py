@@ -107,9 +107,12 @@ class Agent:
             try:
                 async with self._session.patch(handle, json={"status": status, **members}) as response:
                     return response.status
-            except aiohttp.ClientConnectionError:
+            except aiohttp.ClientConnectorError:
                 # As a good receiver does: when the server is back, it hears the result.
                 await self._moved.wait()
+            except aiohttp.ClientConnectionError:
+                # Closed while it was idle, or the server is going down: another connection will tell.
+                continue
 
     async def told(self, path: str, *keys: str, timeout: float = 30) -> None:
         """Wait until the end (`/ended`) or the cancel (`/canceled`) of these tasks was told."""

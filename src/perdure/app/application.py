@@ -23,12 +23,15 @@ Result = TypeVar("Result")
 class Perdure:
     """The tasks of a program.
 
-    app = Perdure("sqlite:///jobs.db")  # or postgresql://…; by default what DATABASE_URL or the configuration says
+        app = Perdure("sqlite:///jobs.db")  # or postgresql://…, or what DATABASE_URL or the configuration says
 
-    @app.task(retry=Retry.exponential("1s", max_retries=5))
-    async def greet(name: str) -> str: ...
+        @app.task(retry=Retry.exponential("1s", max_retries=5))
+        async def greet(name: str) -> str: ...
 
-    await greet.submit("world")
+        await greet.submit("world")
+
+    All that it submits belongs to `namespace`. `config` names a configuration file, and `settings` are used instead
+    of any.
     """
 
     def __init__(

@@ -29,10 +29,12 @@ class Node:
 
     @property
     def key(self) -> str:
+        """The name of the task within the batch."""
         return self.draft.id
 
     @property
     def handle(self) -> TaskHandle[Any]:
+        """The submitted task; raises RuntimeError until the batch is submitted."""
         if self._handle is None:
             raise RuntimeError(f"the task {self.key!r} is not submitted yet, or repeats one that exists")
         return self._handle
@@ -59,6 +61,7 @@ class Batch:
 
     @property
     def id(self) -> str:
+        """The id of the batch; raises RuntimeError until it is submitted."""
         if self._id is None:
             raise RuntimeError("the batch is not submitted yet")
         return self._id
@@ -108,10 +111,12 @@ class Batch:
         return key
 
     async def submit(self) -> Self:
+        """Submit what was added so far; the end of an `async with` block does it."""
         self._submitted(await self._desk.submit(self._draft))
         return self
 
     def submit_blocking(self) -> Self:
+        """The same for code that is not async; the end of a `with` block does it."""
         self._submitted(self._desk.submit_blocking(self._draft))
         return self
 

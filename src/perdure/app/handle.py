@@ -68,6 +68,7 @@ class TaskHandle(Generic[Result]):
         return value
 
     async def cancel(self) -> None:
+        """End it, whatever it does; raises Conflict if it is over already."""
         await self._desk.ask(lambda commands: commands.cancel(self.id))
 
     async def retry(self) -> None:

@@ -16,7 +16,7 @@ Condition = str | int | type[BaseException]
 
 
 class More(TypedDict, total=False):
-    """What every strategy takes besides its delays."""
+    """Each as in the HTTP API, except that durations may be text and conditions classes of exceptions."""
 
     jitter: str
     jitter_ratio: float

@@ -44,8 +44,12 @@ Words = str | Sequence[str]
 class AsyncClient:
     """Talks to a server.
 
-    async with AsyncClient("http://127.0.0.1:8000") as client:
-        submitted = await client.submit({"id": "a", "name": "A", "kind": "etl"})
+        async with AsyncClient("http://127.0.0.1:8000") as client:
+            submitted = await client.submit({"id": "a", "name": "A", "kind": "etl"})
+
+    Without `url`, PERDURE_URL says where the server is, else it is looked for on this machine. `timeout`: seconds for
+    which the server may be silent. `retries`: how often a request is repeated that may be. One client serves any
+    number of tasks of one event loop.
     """
 
     def __init__(
@@ -57,11 +61,6 @@ class AsyncClient:
         retries: int = 5,
         transport: Transport | None = None,
     ) -> None:
-        """Without `url`, PERDURE_URL says where the server is, else it is looked for on this machine.
-
-        `timeout`: seconds for which the server may be silent. `retries`: how often a request is repeated that may be.
-        One client serves any number of tasks of one event loop.
-        """
         transport = transport or HttpTransport(server_url(url), timeout)
         self._server = Conversation(transport, retries, token)
 
@@ -72,6 +71,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """Let go of the connections."""
         await self._server.transport.close()
 
     async def submit(
@@ -104,6 +104,7 @@ class AsyncClient:
         return Submitted(None, []) if answer.status == 204 else decode(answer, Submitted)
 
     async def task(self, id: str) -> Task:
+        """Everything about a task."""
         return await self._server.read(Task, "GET", _task(id))
 
     def tasks(
@@ -147,12 +148,15 @@ class AsyncClient:
         return await self._server.read(list[Event], "GET", f"{_task(id)}/events")
 
     async def cancel(self, id: str) -> Task:
+        """End a task, whatever it does; raises ConflictError if it is over already."""
         return await self._server.read(Task, "DELETE", _task(id))
 
     async def pause(self, id: str) -> Task:
+        """Hold a task back until it is resumed."""
         return await self._server.read(Task, "PATCH", f"/task/pause/{quote(id, safe='')}")
 
     async def resume(self, id: str) -> Task:
+        """Let a paused task go on."""
         return await self._server.read(Task, "PATCH", f"/task/resume/{quote(id, safe='')}")
 
     async def retry(self, id: str, **edits: Any) -> Task:
@@ -174,6 +178,7 @@ class AsyncClient:
         return await self._server.read(Delivery, "POST", f"/deliveries/{quote(delivery_id, safe='')}/retry")
 
     async def batch(self, id: str) -> Batch:
+        """A batch with the counts of its tasks."""
         return await self._server.read(Batch, "GET", _batch(id))
 
     def batches(
@@ -257,6 +262,7 @@ class AsyncClient:
         return by_number(self._server, RetrySchedule, "/retries", query, limit, lambda retry: retry.id)
 
     async def retry_stats(self) -> RetryStats:
+        """How many retries wait, and how they went."""
         return await self._server.read(RetryStats, "GET", "/retries/stats")
 
     async def preview(self, policy: Mapping[str, Any] | str) -> Preview:
@@ -268,15 +274,19 @@ class AsyncClient:
         return await self._server.read(list[Pause], "GET", "/pauses")
 
     async def pause_kind(self, kind: str) -> None:
+        """Start no tasks of this kind until it is resumed."""
         await self._server.ask("PATCH", f"/kind/pause/{quote(kind, safe='')}")
 
     async def resume_kind(self, kind: str) -> None:
+        """Let tasks of a paused kind start again."""
         await self._server.ask("PATCH", f"/kind/resume/{quote(kind, safe='')}")
 
     async def pause_namespace(self, namespace: str) -> None:
+        """Start no tasks of this namespace until it is resumed."""
         await self._server.ask("PATCH", f"/namespace/pause/{quote(namespace, safe='')}")
 
     async def resume_namespace(self, namespace: str) -> None:
+        """Let tasks of a paused namespace start again."""
         await self._server.ask("PATCH", f"/namespace/resume/{quote(namespace, safe='')}")
 
     async def health(self) -> Health:

@@ -31,10 +31,12 @@ Result = TypeVar("Result")
 
 
 class Client:
-    """Talks to a server without async. May be shared by threads, and used inside a running event loop.
+    """Talks to a server without async.
 
-    with Client("http://127.0.0.1:8000") as client:
-        submitted = client.submit({"id": "a", "name": "A", "kind": "etl"})
+        with Client("http://127.0.0.1:8000") as client:
+            submitted = client.submit({"id": "a", "name": "A", "kind": "etl"})
+
+    May be shared by threads, and used inside a running event loop.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Let go of the connections."""
         self._run(self._core.close())
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -91,6 +94,7 @@ class Client:
         )
 
     def task(self, id: str) -> Task:
+        """Everything about a task."""
         return self._run(self._core.task(id))
 
     def tasks(
@@ -136,12 +140,15 @@ class Client:
         return self._run(self._core.events(id))
 
     def cancel(self, id: str) -> Task:
+        """End a task, whatever it does; raises ConflictError if it is over already."""
         return self._run(self._core.cancel(id))
 
     def pause(self, id: str) -> Task:
+        """Hold a task back until it is resumed."""
         return self._run(self._core.pause(id))
 
     def resume(self, id: str) -> Task:
+        """Let a paused task go on."""
         return self._run(self._core.resume(id))
 
     def retry(self, id: str, **edits: Any) -> Task:
@@ -161,6 +168,7 @@ class Client:
         return self._run(self._core.redrive(delivery_id))
 
     def batch(self, id: str) -> Batch:
+        """A batch with the counts of its tasks."""
         return self._run(self._core.batch(id))
 
     def batches(
@@ -225,6 +233,7 @@ class Client:
         return self._each(self._core.retries(status=status, due_before=due_before, kind=kind, limit=limit))
 
     def retry_stats(self) -> RetryStats:
+        """How many retries wait, and how they went."""
         return self._run(self._core.retry_stats())
 
     def preview(self, policy: Mapping[str, Any] | str) -> Preview:
@@ -236,16 +245,21 @@ class Client:
         return self._run(self._core.pauses())
 
     def pause_kind(self, kind: str) -> None:
+        """Start no tasks of this kind until it is resumed."""
         self._run(self._core.pause_kind(kind))
 
     def resume_kind(self, kind: str) -> None:
+        """Let tasks of a paused kind start again."""
         self._run(self._core.resume_kind(kind))
 
     def pause_namespace(self, namespace: str) -> None:
+        """Start no tasks of this namespace until it is resumed."""
         self._run(self._core.pause_namespace(namespace))
 
     def resume_namespace(self, namespace: str) -> None:
+        """Let tasks of a paused namespace start again."""
         self._run(self._core.resume_namespace(namespace))
 
     def health(self) -> Health:
+        """Whether the server and its database work."""
         return self._run(self._core.health())

@@ -50,10 +50,12 @@ class ConflictError(Refused):
 
     @property
     def task_status(self) -> str | None:
+        """The status of the task that was in the way."""
         return self.problem.get("task_status")
 
     @property
     def task_attempt(self) -> int | None:
+        """The attempt of the task that was in the way."""
         return self.problem.get("task_attempt")
 
 

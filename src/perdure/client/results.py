@@ -12,6 +12,8 @@ _OVER = frozenset({"Success", "Failure", "Canceled", "Skipped"})
 
 
 class ErrorEntry(Struct, frozen=True):
+    """One failure of a task, as its list of errors keeps it."""
+
     attempt: int
     timestamp: datetime
     error: str | None = None
@@ -21,6 +23,8 @@ class ErrorEntry(Struct, frozen=True):
 
 
 class ShortTask(Struct, frozen=True):
+    """A task as lists show it."""
+
     id: str
     name: str
     kind: str
@@ -39,10 +43,13 @@ class ShortTask(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
+        """Whether nothing more will happen by itself."""
         return self.status in _OVER
 
 
 class Task(Struct, frozen=True):
+    """Everything about a task."""
+
     id: str
     key: str
     name: str
@@ -78,10 +85,13 @@ class Task(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
+        """Whether nothing more will happen by itself."""
         return self.status in _OVER
 
 
 class Batch(Struct, frozen=True):
+    """A batch with the counts of its tasks by status."""
+
     batch_id: str
     name: str | None
     namespace: str
@@ -103,10 +113,13 @@ class Batch(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
+        """Whether nothing more will happen by itself."""
         return not any(self.status_counts.get(status) for status in LIVE)
 
 
 class BatchSummary(Struct, frozen=True):
+    """A batch as lists show it."""
+
     batch_id: str
     total_tasks: int
     first_created_at: datetime | None
@@ -119,6 +132,8 @@ class BatchSummary(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
+    """One dependency of a DAG: `child` waits for `parent`."""
+
     parent_id: str
     child_id: str
     condition: str
@@ -126,11 +141,15 @@ class Link(Struct, frozen=True):
 
 
 class Dag(Struct, frozen=True):
+    """The tasks of a batch and what waits for what."""
+
     tasks: list[ShortTask]
     links: list[Link]
 
 
 class Attempt(Struct, frozen=True):
+    """One execution of a task."""
+
     attempt: int
     instance: str | None
     started_at: datetime | None
@@ -148,6 +167,8 @@ class Attempt(Struct, frozen=True):
 
 
 class Delivery(Struct, frozen=True):
+    """A webhook: what is known about sending it."""
+
     id: str
     task_id: str
     trigger: str
@@ -165,6 +186,8 @@ class Delivery(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
+    """One change of a task."""
+
     seq: int
     at: datetime
     from_status: str | None
@@ -175,6 +198,8 @@ class Event(Struct, frozen=True):
 
 
 class Pause(Struct, frozen=True):
+    """A kind or a namespace that is held back."""
+
     scope: str
     name: str
     created_at: datetime
@@ -188,6 +213,8 @@ class Submitted(Struct, frozen=True):
 
 
 class Stopped(Struct, frozen=True):
+    """What stopping a batch did."""
+
     batch_id: str
     canceled_waiting: int
     canceled_pending: int
@@ -199,6 +226,8 @@ class Stopped(Struct, frozen=True):
 
 
 class RetrySchedule(Struct, frozen=True):
+    """A retry that waits, runs or is over."""
+
     id: str
     retry_type: str
     target_id: str
@@ -226,6 +255,8 @@ class RetrySchedule(Struct, frozen=True):
 
 
 class StrategyStats(Struct, frozen=True):
+    """Counts of the retries of one strategy."""
+
     success_rate: float | None
     average_delay_secs: float | None
     pending: int
@@ -237,10 +268,14 @@ class StrategyStats(Struct, frozen=True):
 
 
 class RetryStats(StrategyStats, frozen=True):
+    """Counts of all retries, and of those of each strategy."""
+
     by_strategy: dict[str, StrategyStats]
 
 
 class PlannedRetry(Struct, frozen=True):
+    """One line of a preview."""
+
     attempt: int
     delay_secs: float
     earliest_secs: float
@@ -249,6 +284,8 @@ class PlannedRetry(Struct, frozen=True):
 
 
 class Preview(Struct, frozen=True):
+    """When a policy would retry."""
+
     policy: dict[str, Any]
     timeline: list[PlannedRetry]
     total_span_secs: float
@@ -256,5 +293,7 @@ class Preview(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
+    """Whether the server and its database work."""
+
     status: str
     database: str

@@ -14,6 +14,8 @@ LONGEST_REST_SECS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """What a transport carries to the server."""
+
     method: str
     target: str
     """Path and query, as they stand in the request line."""
@@ -25,6 +27,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
+    """What a transport brings back."""
+
     status: int
     headers: Mapping[str, str]
     """By names in lower case."""
@@ -34,11 +38,14 @@ class Response:
 class Transport(Protocol):
     """Carries requests. Raises `Unreachable` if no answer comes."""
 
-    async def send(self, request: Request) -> Response: ...
+    async def send(self, request: Request) -> Response:
+        """Ask once, and return the answer, whatever its status."""
 
-    async def pause(self, seconds: float) -> None: ...
+    async def pause(self, seconds: float) -> None:
+        """Wait before asking again."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Let go of the connections."""
 
 
 def not_connected(url: str, error: BaseException) -> Unreachable:

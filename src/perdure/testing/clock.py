@@ -13,8 +13,10 @@ BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
 class VirtualClock:
     """Stands in wherever a `Clock` is expected.
 
-    clock = VirtualClock()
-    clock.advance("1h30m")
+        clock = VirtualClock()
+        clock.advance("1h30m")
+
+    It stands still until it is moved.
     """
 
     def __init__(self, start: datetime = BEGINNING) -> None:

@@ -115,6 +115,7 @@ class Simulation:
         return await (await self._opened()).commands.report(self._id_of(task), draft)
 
     async def cancel(self, task: TaskReference) -> Task:
+        """Cancel a task by hand."""
         return await (await self._opened()).commands.cancel(self._id_of(task))
 
     async def retry(self, task: TaskReference) -> Task:
