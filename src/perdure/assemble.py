@@ -1,31 +1,36 @@
-"""The only place that picks concrete parts: which database, which sender, who listens."""
+"""The only place that picks concrete parts: which database, which sender, who listens.
+
+Drivers and the HTTP library are loaded by those who use them: a command that runs for a moment waits for none in vain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from uuid_utils import uuid7
 
 from perdure.clock import Clock
 from perdure.config import Settings, new_instance_id
-from perdure.config.addresses import listening_url
+from perdure.config.addresses import SQLITE_PREFIX, listening_url
 from perdure.config.sections import LONGEST_ACTION_TIMEOUT_SECS
 from perdure.config.signing import decode_signing_secrets
 from perdure.engine.service import Engine
 from perdure.store.interface import StoreOptions
-from perdure.store.postgres import PostgresStore
-from perdure.store.sqlite import SqliteStore
 from perdure.telemetry.listener import EngineListener, count_changes
 from perdure.telemetry.metrics import Metrics
 from perdure.webhooks.address_guard import AddressGuard, Openings
 from perdure.webhooks.egress import Egress
+from perdure.webhooks.request import Sender
 from perdure.webhooks.secrets import Secrets
-from perdure.webhooks.sender import HttpSender, Sender
 from perdure.webhooks.signing import Signer
 
-SQLITE_PREFIX = "sqlite:///"
+if TYPE_CHECKING:
+    from perdure.store.postgres import PostgresStore
+    from perdure.store.sqlite import SqliteStore
+    from perdure.webhooks.sender import HttpSender
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,11 @@ def make_store(settings: Settings, instance: str, clock: Clock | None = None) ->
     )
     url = settings.server.database_url
     if url.startswith(SQLITE_PREFIX):
+        from perdure.store.sqlite import SqliteStore
+
         return SqliteStore(url.removeprefix(SQLITE_PREFIX), options, clock)
+    from perdure.store.postgres import PostgresStore
+
     return PostgresStore(url, options, clock, settings.engine.database_pool_size)
 
 
@@ -64,6 +73,8 @@ def make_egress(settings: Settings, host_url: str, port: int | None = None) -> E
 
 
 def make_sender(settings: Settings, egress: Egress, clock: Clock) -> HttpSender:
+    from perdure.webhooks.sender import HttpSender
+
     # A call that waits longer for its place could be under way when others take it over as abandoned.
     spare_secs = (
         settings.engine.claim_timeout_secs - settings.webhooks.connect_timeout_secs - LONGEST_ACTION_TIMEOUT_SECS

@@ -15,7 +15,8 @@ from perdure.app.task import TaskFunction, make_task
 from perdure.assemble import Instance, make_instance
 from perdure.clock import Clock
 from perdure.config import Settings, load
-from perdure.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES, Worker
+from perdure.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
+from perdure.worker.worker import Worker
 
 Result = TypeVar("Result")
 

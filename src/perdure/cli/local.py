@@ -21,6 +21,17 @@ from perdure.config import Settings
 from perdure.config.problems import mask_password
 from perdure.domain.errors import PerdureError
 from perdure.telemetry.logs import configure_logging
+from perdure.webhooks.request import WebhookAnswer, WebhookRequest
+
+
+class SendsNothing:
+    """Stands for the sender where no task is started and nothing delivered: that is up to the servers."""
+
+    async def send(self, request: WebhookRequest) -> WebhookAnswer:
+        raise RuntimeError(f"commands send no webhooks, but {request.idempotency_key} was to be sent")
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 @asynccontextmanager
@@ -29,7 +40,7 @@ async def open_locally(settings: Settings) -> AsyncIterator[LocalTransport]:
     configure_logging("error", "human")
     # The configured id belongs to the server.
     settings = replace(settings, server=replace(settings.server, instance_id=None))
-    instance = make_instance(settings, settings.callback_url())
+    instance = make_instance(settings, settings.callback_url(), SendsNothing())
     try:
         await instance.store.open()
     except (OSError, sqlite3.DatabaseError) as error:

@@ -1,4 +1,4 @@
-"""The commands and their flags."""
+"""The commands and their flags. Each loads what it needs when it runs: starting is most of what a command takes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from rich.console import Console
 from rich.table import Table
 
 from perdure import __version__
-from perdure.assemble import make_store
 from perdure.cli import batches, tasks
 from perdure.cli.options import ConfigFlag, DatabaseFlag, JsonFlag, fail, load_settings
 from perdure.cli.preview import draw, read_policy
 from perdure.cli.retries import retries
-from perdure.cli.serving import serve_forever
 from perdure.cli.submitting import submit
-from perdure.cli.worker import NoSuchApp, find_app, work_forever
 from perdure.clock import SystemClock
 from perdure.config import ConfigurationError, new_instance_id, render_settings
 from perdure.domain.errors import Invalid, PerdureError
-from perdure.engine.policies import policies_from, preview_policy
-from perdure.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
+from perdure.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
 
 app = typer.Typer(
     name="perdure", help="A durable task engine.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -69,6 +65,8 @@ def serve(
         "log.format": log_format,
     }
     settings = load_settings(flags, config)
+    from perdure.cli.serving import serve_forever
+
     sys.exit(serve_forever(settings))
 
 
@@ -87,6 +85,8 @@ def worker(
     log_format: Annotated[str | None, typer.Option(help="auto, human or json.")] = None,
 ) -> None:
     """Run the tasks of a Python program."""
+    from perdure.cli.worker import NoSuchApp, find_app, work_forever
+
     flags: dict[str, object] = {
         "server.database_url": database_url,
         "server.namespaces": namespaces,
@@ -108,6 +108,8 @@ def migrate(config: ConfigFlag = None, database_url: DatabaseFlag = None) -> Non
     settings = load_settings({"server.database_url": database_url}, config)
 
     async def run() -> None:
+        from perdure.assemble import make_store
+
         store = make_store(settings, new_instance_id())
         try:
             await store.open()
@@ -128,6 +130,8 @@ def preview(
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a retry policy would do. Needs no server and no database."""
+    from perdure.engine.policies import policies_from, preview_policy
+
     policies = policies_from(load_settings({}, config))
     try:
         shown = preview_policy(read_policy(policy), policies, SystemClock().now())

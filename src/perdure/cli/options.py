@@ -12,7 +12,6 @@ import typer
 
 from perdure.config import ConfigurationError, Settings, load
 from perdure.domain.durations import parse_duration
-from perdure.engine.policies import policies_from
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 """Exit codes: somebody said no or there is no such thing; the command was not understood; Ctrl-C."""
@@ -37,6 +36,8 @@ def load_settings(flags: dict[str, object], path: Path | None) -> Settings:
     """The configuration, or the end of the command with everything that is wrong with it."""
     # It says where a server is, and is no setting of one.
     environ = {name: value for name, value in os.environ.items() if name != URL_VARIABLE}
+    from perdure.engine.policies import policies_from
+
     try:
         settings = load(flags, environ, path)
         policies_from(settings)

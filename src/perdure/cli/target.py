@@ -14,12 +14,11 @@ from typing import NoReturn, TypeVar
 
 import typer
 
-from perdure.assemble import SQLITE_PREFIX
-from perdure.cli.local import open_locally
 from perdure.cli.options import INTERRUPTED, REFUSED, URL_VARIABLE, WRONG_USAGE, fail, load_settings
 from perdure.cli.show import clean, note
 from perdure.client import AsyncClient, ClientError, InvalidRequest, Refused
 from perdure.config import Settings
+from perdure.config.addresses import SQLITE_PREFIX
 from perdure.config.problems import MASK, mask_password
 from perdure.domain.errors import PerdureError
 
@@ -88,6 +87,8 @@ class Target:
         settings = load_settings({"server.database_url": self.database_url}, self.config)
         if not creates:
             self._require_file(settings)
+        from perdure.cli.local import open_locally
+
         async with open_locally(settings) as transport, AsyncClient(transport=transport, retries=0) as client:
             yield client
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from uuid_utils import uuid4
 
 from perdure.client.address import server_url
-from perdure.client.awaiting_transport import HttpTransport
 from perdure.client.conversation import Conversation, decode
 from perdure.client.errors import Unreachable, invalid
 from perdure.client.paging import by_number, tasks_by_cursor
@@ -61,7 +60,11 @@ class AsyncClient:
         retries: int = 5,
         transport: Transport | None = None,
     ) -> None:
-        transport = transport or HttpTransport(server_url(url), timeout)
+        if transport is None:
+            # Whoever brings a transport does without the HTTP library, which takes a while to load.
+            from perdure.client.awaiting_transport import HttpTransport
+
+            transport = HttpTransport(server_url(url), timeout)
         self._server = Conversation(transport, retries, token)
 
     async def __aenter__(self) -> Self:

@@ -8,6 +8,8 @@ import secrets
 import socket
 from urllib.parse import urlsplit
 
+SQLITE_PREFIX = "sqlite:///"
+
 _HOST_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?", re.IGNORECASE | re.ASCII)
 _NUMERIC_LABEL = re.compile(r"\d+|0x[0-9a-f]*", re.IGNORECASE | re.ASCII)
 

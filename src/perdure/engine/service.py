@@ -35,7 +35,7 @@ from perdure.engine.writer import Writer
 from perdure.store.changes import Changes
 from perdure.store.interface import Store
 from perdure.webhooks.egress import Egress
-from perdure.webhooks.sender import Sender
+from perdure.webhooks.request import Sender
 
 log = logging.getLogger("perdure.engine")
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-from aiohttp import ThreadedResolver
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from perdure.webhooks.addresses import (
     METADATA_NAMES,
@@ -22,7 +19,9 @@ from perdure.webhooks.addresses import (
     parse_address,
     reach_of,
 )
-from perdure.webhooks.guard import BlockedAddress
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
 
 _HOSTS_REMEMBERED = 1024
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -77,7 +76,10 @@ class AddressGuard:
         return self._judge(name, found, port, shown)
 
     def resolver(self) -> AbstractResolver:
-        return CheckedResolver(self, self._lookup or ThreadedResolver())
+        # Those who only check URLs do without the HTTP library, which takes a while to load.
+        from perdure.webhooks.resolver import make_resolver
+
+        return make_resolver(self, self._lookup)
 
     def _judge(self, name: str, address: Address, port: int, shown: str) -> list[str]:
         reach = reach_of(address)
@@ -94,34 +96,6 @@ class AddressGuard:
         if name in self._names or any(address in network for network in self._networks):
             return []
         return [f"{shown} is {reach}; allow it with {_key_to(reach)}"]
-
-
-class CheckedResolver(AbstractResolver):
-    """Looks a name up once and returns exactly the addresses that were checked, or raises `BlockedAddress`."""
-
-    def __init__(self, guard: AddressGuard, lookup: AbstractResolver) -> None:
-        self._guard = guard
-        self._lookup = lookup
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        _refuse(self._guard.check_host(host, port))
-        found = await self._lookup.resolve(host, port, family)
-        if not found:
-            raise OSError(None, "the name has no addresses")
-        for result in found:
-            # One bad address among good ones is enough: which of them is connected to is a matter of luck.
-            _refuse(self._guard.check_address(host, result["host"], port))
-        return [ResolveResult(**{**result, "hostname": host, "port": port}) for result in found]
-
-    async def close(self) -> None:
-        await self._lookup.close()
-
-
-def _refuse(refusals: list[str]) -> None:
-    if refusals:
-        raise BlockedAddress("; ".join(refusals))
 
 
 def _split_allowed(allowed: Sequence[str]) -> tuple[list[Network], frozenset[str]]:

@@ -10,11 +10,12 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Protocol
-
-from aiohttp.abc import AbstractResolver
+from typing import TYPE_CHECKING, Protocol
 
 from perdure.webhooks.target import MalformedUrl, split_url
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
 
 URL_LENGTH_LIMIT = 8192
 HEADER_COUNT_LIMIT = 100

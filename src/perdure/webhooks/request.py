@@ -1,9 +1,10 @@
-"""What is sent to a receiver, and what came back."""
+"""What is sent to a receiver, what came back, and who sends it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from perdure.webhooks.one_line import body_in_words
 
@@ -68,3 +69,16 @@ class WebhookAnswer:
         """The outcome, and behind it the beginning of what the receiver wrote about it."""
         said = "" if self.status is None else body_in_words(self.body)
         return f"{self.describe()}: {said}" if said else self.describe()
+
+
+class Sender(Protocol):
+    """Sends webhooks."""
+
+    async def send(self, request: WebhookRequest) -> WebhookAnswer:
+        """Calls the receiver once. What the other side does is in the answer.
+
+        Raises `NoPlace` if nothing was sent because too many calls to the destination are under way.
+        """
+
+    async def close(self) -> None:
+        """Drops all connections. Calls still under way fail: end them first."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -43,19 +42,6 @@ _IDLE_CONNECTION_SECS = 4.0
 _HEADER_LINE_LIMIT = 8 * 1024
 _HEADER_COUNT_LIMIT = 128
 _KEPT_HEADER_LENGTH = 256
-
-
-class Sender(Protocol):
-    """Sends webhooks."""
-
-    async def send(self, request: WebhookRequest) -> WebhookAnswer:
-        """Calls the receiver once. What the other side does is in the answer.
-
-        Raises `NoPlace` if nothing was sent because too many calls to the destination are under way.
-        """
-
-    async def close(self) -> None:
-        """Drops all connections. Calls still under way fail: end them first."""
 
 
 @dataclass(slots=True)

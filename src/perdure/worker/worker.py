@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 from perdure.config import Settings
 from perdure.engine.service import Engine
+from perdure.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
 from perdure.worker.execution import Execution
 from perdure.worker.handlers import Handler
 from perdure.worker.held import HeldTasks
 from perdure.worker.loop import SecondLoop, WorkLoop, WorkSettings
 from perdure.worker.pulse import PulseLoop, SignLoop
-
-DEFAULT_CONCURRENCY = 100
-DEFAULT_PROCESSES = 2
 
 
 class Worker:

@@ -23,8 +23,7 @@ from perdure.store.changes import Row
 from perdure.store.interface import Store
 from perdure.store.verbs.deliver import Settled, next_delivery, settle_deliveries, take_deliveries
 from perdure.webhooks.places import NoPlace
-from perdure.webhooks.request import WebhookAnswer
-from perdure.webhooks.sender import Sender
+from perdure.webhooks.request import Sender, WebhookAnswer
 
 log = logging.getLogger("perdure.engine")
 

@@ -33,8 +33,7 @@ from perdure.store.verbs.fail import Decide
 from perdure.store.verbs.start import Answered, settle_starts
 from perdure.webhooks.egress import Egress
 from perdure.webhooks.places import NoPlace
-from perdure.webhooks.request import WebhookAnswer, WebhookRequest
-from perdure.webhooks.sender import Sender
+from perdure.webhooks.request import Sender, WebhookAnswer, WebhookRequest
 
 log = logging.getLogger("perdure.engine")
 
