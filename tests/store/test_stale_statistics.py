@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from perdure.domain.model import Task
+from perdure.store.interface import Session
 from tests.store.drafts import a_task
-from tests.store.plans import Ask, explain
+from tests.store.plans import BIG, Ask, explain
 from tests.store.scenario import Scenario
 
 TASKS = 5000
@@ -41,3 +43,22 @@ async def test_tasks_are_looked_up_by_their_ids(postgres_scenario: Scenario) -> 
         plan = await scenario.store.write(partial(explain, name=name, ask=ask))
         assert plan.indexes == {"task_pkey"}, f"{name}: {plan.text}"
         assert all(step.by_condition for step in plan.steps), f"{name} walks the whole table: {plan.text}"
+
+
+async def test_lanes_are_found_after_statistics_of_an_empty_table(postgres_scenario: Scenario) -> None:
+    """Taken in a quiet night, before a large batch comes in: no row is expected, but thousands are there."""
+    scenario = postgres_scenario
+    tasks = [a_task(f"t{number}", kind=f"kind {number % 10}") for number in range(TASKS)]
+    await scenario.submit_for_answer(tasks)
+
+    async def look_when_all_is_gone(session: Session) -> None:
+        for table in BIG:
+            await session.query(f"DELETE FROM {table}", [])
+        await session.query("ANALYZE", [])
+
+    await scenario.store.write(look_when_all_is_gone)
+    await scenario.submit_for_answer(tasks)
+
+    plan = await scenario.store.write(partial(explain, name="open_lanes", ask=(None, {})))
+    # Else the first of each lane is looked for once for every task that there is.
+    assert not re.search(r'Filter": "[^"]*SubPlan', plan.text), plan.text

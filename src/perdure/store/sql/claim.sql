@@ -1,4 +1,21 @@
--- name: open_lanes
+-- name: open_lanes @postgres
+WITH RECURSIVE lanes(lane) AS (
+    SELECT (SELECT t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} ORDER BY t.lane LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane > lanes.lane ORDER BY t.lane LIMIT 1)
+    FROM lanes WHERE lanes.lane IS NOT NULL
+)
+SELECT head.lane, head.executor, head.kind, head.namespace, head.rules, head.metadata, EXISTS (
+        SELECT 1 FROM pause WHERE (pause.scope = 'kind' AND pause.name = head.kind)
+            OR (pause.scope = 'namespace' AND pause.name = head.namespace)
+    ) AS held_back
+FROM lanes CROSS JOIN LATERAL (
+    SELECT t.* FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = lanes.lane
+    ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT 1
+) AS head
+WHERE lanes.lane IS NOT NULL
+
+-- name: open_lanes @sqlite
 WITH RECURSIVE lanes(lane) AS (
     SELECT (SELECT t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} ORDER BY t.lane LIMIT 1)
     UNION ALL
