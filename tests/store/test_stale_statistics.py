@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from functools import partial
 
+import pytest
+
 from perdure.domain.model import Task
 from perdure.store.interface import Session
+from perdure.store.postgres import statistics
 from tests.store.drafts import a_task
 from tests.store.plans import BIG, Ask, explain
 from tests.store.scenario import Scenario
+from tests.store.test_big_graphs import a_chain
 
 TASKS = 5000
 
@@ -45,18 +49,51 @@ async def test_tasks_are_looked_up_by_their_ids(postgres_scenario: Scenario) -> 
         assert all(step.by_condition for step in plan.steps), f"{name} walks the whole table: {plan.text}"
 
 
-async def test_lanes_are_found_after_statistics_of_an_empty_table(postgres_scenario: Scenario) -> None:
-    """Taken in a quiet night, before a large batch comes in: no row is expected, but thousands are there."""
+async def count_when_all_is_gone(session: Session) -> None:
+    """In a quiet night, before a large batch comes in."""
+    for table in BIG:
+        await session.query(f"DELETE FROM {table}", [])
+    await session.query("ANALYZE", [])
+
+
+async def rows_known(session: Session) -> dict[str, int]:
+    rows = await session.query("SELECT relname, reltuples FROM pg_class WHERE relname IN ('task', 'link')", [])
+    return {row["relname"]: int(row["reltuples"]) for row in rows}
+
+
+async def test_a_large_batch_is_counted_before_anybody_works_on_it(postgres_scenario: Scenario) -> None:
+    """Else ten thousand tasks in a chain are joined with each other as if there were one, which takes minutes."""
+    scenario = postgres_scenario
+    await scenario.submit(*a_chain(TASKS))
+    await scenario.store.write(count_when_all_is_gone)
+    assert await scenario.store.read(rows_known) == {"task": 0, "link": 0}
+
+    await scenario.submit(*a_chain(TASKS))
+
+    assert await scenario.store.read(rows_known) == {"task": TASKS, "link": TASKS - 1}
+
+
+async def test_many_small_batches_are_counted_too(postgres_scenario: Scenario) -> None:
+    scenario = postgres_scenario
+    await scenario.submit(*[a_task(f"t{number}") for number in range(TASKS)])
+    await scenario.store.write(count_when_all_is_gone)
+
+    for _ in range(5):
+        assert (await scenario.store.read(rows_known))["task"] == 0
+        await scenario.submit(*[a_task(f"t{number}") for number in range(100)])
+
+    assert (await scenario.store.read(rows_known))["task"] == 500
+
+
+async def test_lanes_are_found_after_statistics_of_an_empty_table(
+    postgres_scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No row is expected, but thousands are there, because nobody has counted them yet."""
     scenario = postgres_scenario
     tasks = [a_task(f"t{number}", kind=f"kind {number % 10}") for number in range(TASKS)]
     await scenario.submit_for_answer(tasks)
-
-    async def look_when_all_is_gone(session: Session) -> None:
-        for table in BIG:
-            await session.query(f"DELETE FROM {table}", [])
-        await session.query("ANALYZE", [])
-
-    await scenario.store.write(look_when_all_is_gone)
+    await scenario.store.write(count_when_all_is_gone)
+    monkeypatch.setattr(statistics, "LOOK_AFTER", TASKS * 2)
     await scenario.submit_for_answer(tasks)
 
     plan = await scenario.store.write(partial(explain, name="open_lanes", ask=(None, {})))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -37,6 +38,8 @@ class PostgresSession(Session):
         self._statements = statements
         self._observe = observe
         self._types = types
+        self.inserted: Counter[str] = Counter()
+        """How many rows went into each table."""
 
     async def fetch(self, name: str, rows: Sequence[Sequence[Any]] | None = None, /, **parameters: Any) -> list[Row]:
         statement = self._statements[name]
@@ -72,6 +75,7 @@ class PostgresSession(Session):
             sql = _insert_statement(table, tuple(columns), tuple(self._types[table, name] for name in columns))
             await self._connection.execute(sql, *zip(*rows, strict=True))
         self._observe(f"insert_{table}", monotonic() - began)
+        self.inserted[table] += len(rows)
 
 
 @cache

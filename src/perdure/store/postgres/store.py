@@ -17,6 +17,7 @@ from perdure.store.interface import CommitListener, QueryListener, Result, Store
 from perdure.store.postgres.guest import GuestSession
 from perdure.store.postgres.migrate import migrate
 from perdure.store.postgres.session import ColumnTypes, PostgresSession
+from perdure.store.postgres.statistics import Statistics
 from perdure.store.record import record_changes
 from perdure.store.statements import Dialect, load_statements
 
@@ -68,6 +69,7 @@ class PostgresStore:
         self._pool_size = pool_size
         self._statements = load_statements(Dialect.POSTGRES)
         self._types: ColumnTypes = {}
+        self._statistics = Statistics()
         self._writers: asyncpg.Pool[Any] | None = None
         self._readers: asyncpg.Pool[Any] | None = None
         self._apart: asyncpg.Pool[Any] | None = None
@@ -139,6 +141,7 @@ class PostgresStore:
             async with connection.transaction():
                 result = await work(session)
                 await record_changes(session)
+                await self._statistics.look(connection, session.inserted)
         for listener in self._commit_listeners:
             listener(session.changes)
         return result
