@@ -41,6 +41,7 @@ class Agent:
         self._moved = asyncio.Event()
         self._changed = asyncio.Condition()
         self._reports: set[asyncio.Task[Any]] = set()
+        self._errors: list[BaseException] = []
         receiver.answer("/start", self._take, times=None)
 
     async def __aenter__(self) -> Self:
@@ -51,6 +52,8 @@ class Agent:
             report.cancel()
         if self._reports:
             await asyncio.wait(self._reports)
+        if self._errors:
+            raise BaseExceptionGroup("Reports of the agent failed", self._errors)
 
     def task(self, id: str, *dependencies: str | dict[str, Any], group: str = "", **members: Any) -> Definition:
         """A task that is done here, whose end and cancel are told to `/ended` and `/canceled`."""
@@ -156,4 +159,9 @@ class Agent:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         report = asyncio.create_task(work)
         self._reports.add(report)
-        report.add_done_callback(self._reports.discard)
+        report.add_done_callback(self._reported)
+
+    def _reported(self, report: asyncio.Task[Any]) -> None:
+        self._reports.discard(report)
+        if not report.cancelled() and (error := report.exception()) is not None:
+            self._errors.append(error)
