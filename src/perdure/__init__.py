@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from perdure.app.handle import TaskHandle, TaskNotSuccessful
     from perdure.app.policy import Retry
     from perdure.app.task import TaskFunction
-    from perdure.domain.errors import Invalid, PerdureError
+    from perdure.domain.errors import Duplicate, Invalid, PerdureError
     from perdure.worker.context import Canceled, Context, NoResult
     from perdure.worker.errors import Final, Retryable, RetryAfter
 
@@ -22,6 +22,7 @@ _HOMES = {
     "Batch": "perdure.app.batch",
     "Canceled": "perdure.worker.context",
     "Context": "perdure.worker.context",
+    "Duplicate": "perdure.domain.errors",
     "Final": "perdure.worker.errors",
     "Invalid": "perdure.domain.errors",
     "NoResult": "perdure.worker.context",
@@ -40,6 +41,7 @@ __all__ = [
     "Batch",
     "Canceled",
     "Context",
+    "Duplicate",
     "Final",
     "Invalid",
     "NoResult",

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from pydantic import BaseModel
 
 from perdure import Context, Invalid
 from perdure.app.arguments import Arguments, arguments_of
@@ -40,26 +41,14 @@ class Receipt(msgspec.Struct):
     paid_at: datetime
 
 
-class Model:
-    """What a pydantic model looks like from here."""
+class Part(BaseModel):
+    made_at: datetime
 
-    def __init__(self, size: int) -> None:
-        self.size = size
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Model) and other.size == self.size
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def model_dump(self, mode: str) -> dict[str, Any]:
-        assert mode == "json"
-        return {"size": self.size}
-
-    @classmethod
-    def model_validate(cls, value: Any) -> Model:
-        if not isinstance(value, dict) or not isinstance(value.get("size"), int):
-            raise ValueError("size must be an integer")
-        return cls(value["size"])
+class Model(BaseModel):
+    size: int
+    colour: Colour = Colour.RED
+    parts: list[Part] = []
 
 
 def repr_kind(value: Any) -> str:
@@ -103,8 +92,11 @@ def _taking(kind: Any) -> Arguments:
         (Order, Order(7, [Line("book", 2)])),
         (list[Order], [Order(1), Order(2)]),
         (Receipt, Receipt(Decimal("9.99"), NOON)),
-        (Model, Model(3)),
-        (list[Model], [Model(1), Model(2)]),
+        (Model, Model(size=3, parts=[Part(made_at=NOON)])),
+        (Model | None, None),
+        (Model | None, Model(size=3)),
+        (list[Model], [Model(size=1), Model(size=2)]),
+        (dict[str, Model], {"a": Model(size=1)}),
         (Any, {"whatever": 1}),
     ],
     ids=repr_kind,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from perdure import Context, Final, Perdure
+from perdure import Context, Duplicate, Final, Perdure
 
 
 async def test_children_run_after_their_parents_and_read_their_results(app: Perdure) -> None:
@@ -69,6 +71,42 @@ async def test_an_error_in_the_block_submits_nothing(app: Perdure) -> None:
         _ = batch.id
     with pytest.raises(RuntimeError, match="not submitted"):
         _ = node.handle
+
+
+async def test_tasks_that_repeat_others_are_left_out(app: Perdure) -> None:
+    @app.task
+    async def note(number: int) -> int:
+        return number
+
+    once = note.options(
+        metadata={"order": 7}, dedupe_strategy=[{"kind": "note", "status": "Pending", "fields": ["order"]}]
+    )
+    first = await once.submit(1)
+
+    async with app.batch("again") as batch:
+        repeated = batch.add(once, 2)
+        child = batch.add(note, 3, after=repeated)
+    with app.batch("nothing new") as empty:
+        empty.add(once, 4)
+
+    with pytest.raises(Duplicate):
+        _ = repeated.handle
+    with pytest.raises(RuntimeError, match="nothing was created"):
+        _ = empty.id
+    async with app.worker():
+        assert [await handle.result(timeout=30) for handle in (first, child.handle)] == [1, 3]
+
+
+def test_plain_code_waits_for_a_batch(app: Perdure) -> None:
+    @app.task
+    def note() -> None: ...
+
+    with app.batch() as batch:
+        only = batch.add(note.options(delay="1h"))
+    with pytest.raises(TimeoutError):
+        batch.wait_blocking(timeout=0.05)
+    asyncio.run(only.handle.cancel())
+    batch.wait_blocking(timeout=30)
 
 
 async def test_tasks_of_one_kind_get_keys_of_their_own(app: Perdure) -> None:

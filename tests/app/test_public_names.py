@@ -13,6 +13,7 @@ def test_these_and_no_others_are_public() -> None:
         "Batch",
         "Canceled",
         "Context",
+        "Duplicate",
         "Final",
         "Invalid",
         "NoResult",

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perdure import Context, Final, Invalid, Perdure, Retry, TaskNotSuccessful
+from perdure import Context, Duplicate, Final, Invalid, Perdure, Retry, TaskHandle, TaskNotSuccessful
 
 
 async def test_a_call_is_submitted_run_and_its_result_read(app: Perdure) -> None:
@@ -56,6 +56,42 @@ def test_plain_code_submits_too(app: Perdure) -> None:
 
     handle = note.submit_blocking(1)
     assert asyncio.run(handle.status()) == "Pending"
+
+
+def test_plain_code_submits_many_and_waits_for_results(app: Perdure) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    async def work(handles: list[TaskHandle[int]]) -> None:
+        async with app.worker():
+            for handle in handles:
+                await handle.wait(timeout=30)
+
+    handles = double.submit_many_blocking([1, 2, 3])
+    with pytest.raises(TimeoutError):
+        handles[0].result_blocking(timeout=0.05)
+    asyncio.run(work(handles))
+
+    assert [handle.result_blocking(timeout=30) for handle in handles] == [2, 4, 6]
+    assert handles[0].wait_blocking().status == "success"
+    assert double.submit_many_blocking([]) == []
+
+
+async def test_what_repeats_a_task_is_not_submitted(app: Perdure) -> None:
+    matcher = {"kind": "note", "status": "Pending", "fields": ["order"]}
+
+    @app.task(dedupe_strategy=[matcher], metadata={"order": 7})
+    async def note(number: int) -> None: ...
+
+    (only,) = await note.submit_many([1, 2, 3])
+    with pytest.raises(Duplicate, match="repeats one that exists"):
+        await note.submit(4)
+    with pytest.raises(Duplicate):
+        note.submit_blocking(5)
+    assert await note.submit_many([6]) == []
+    assert await only.status() == "Pending"
+    assert (await note.options(metadata={"order": 8}).submit(7)).id != only.id
 
 
 async def test_blocking_inside_a_running_loop_does_no_harm(app: Perdure) -> None:

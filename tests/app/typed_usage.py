@@ -44,6 +44,8 @@ async def use() -> None:
     assert_type(await handle.result(timeout=5), str)
     assert_type(await charge.options(delay="5m", priority=3).submit_many([Order(1)]), list[TaskHandle[str]])
     assert_type(ship.submit_blocking(), TaskHandle[int])
+    assert_type(ship.submit_many_blocking([()]), list[TaskHandle[int]])
+    assert_type(ship.submit_blocking().result_blocking(timeout=5), int)
     with app.batch("nightly", retry=Retry.fixed("1h", max_retries=2)) as batch:
         assert_type(batch, Batch)
         paid = batch.add(charge, Order(7))

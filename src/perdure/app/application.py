@@ -94,9 +94,13 @@ class Perdure:
         *,
         context: Any = None,
         retry: Retry | Mapping[str, Any] | str | None = None,
+        connection: Any = None,
     ) -> Batch:
-        """A DAG: add tasks within `with app.batch(…) as batch:` or `async with`; it is submitted at the end."""
-        return Batch(self._desk, name, self._namespace, context, retry)
+        """A DAG: add tasks within `with app.batch(…) as batch:` or `async with`; it is submitted at the end.
+
+        With `connection`, within the transaction that is open on it, as by `TaskFunction.options`.
+        """
+        return Batch(self._desk, name, self._namespace, context, retry, connection)
 
     def make_worker(
         self,

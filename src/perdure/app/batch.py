@@ -14,6 +14,7 @@ from perdure.app.handle import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, TaskHandle
 from perdure.app.policy import Retry
 from perdure.app.task import TaskFunction
 from perdure.domain.drafts import BatchDraft, DependencyDraft, TaskDraft
+from perdure.domain.errors import Duplicate
 from perdure.store.verbs.submit import Submitted
 
 CONDITIONS = {"success": "on_success", "failure": "on_failure", "always": "always"}
@@ -26,6 +27,7 @@ class Node:
         self.draft = draft
         self.function = function
         self._handle: TaskHandle[Any] | None = None
+        self._handed_in = False
 
     @property
     def key(self) -> str:
@@ -34,10 +36,12 @@ class Node:
 
     @property
     def handle(self) -> TaskHandle[Any]:
-        """The submitted task; raises RuntimeError until the batch is submitted."""
-        if self._handle is None:
-            raise RuntimeError(f"the task {self.key!r} is not submitted yet, or repeats one that exists")
-        return self._handle
+        """The submitted task; raises RuntimeError until the batch is submitted, and Duplicate if it repeats a task."""
+        if self._handle is not None:
+            return self._handle
+        if self._handed_in:
+            raise Duplicate(Duplicate.__doc__)
+        raise RuntimeError(f"the task {self.key!r} is not submitted yet")
 
 
 After = Node | tuple[Node, str] | Sequence[Node | tuple[Node, str]]
@@ -53,8 +57,10 @@ class Batch:
         namespace: str | None,
         context: Any,
         retry: Retry | Mapping[str, Any] | str | None,
+        connection: Any = None,
     ) -> None:
         self._desk = desk
+        self._connection = connection
         self._draft = BatchDraft([], name, namespace, context, _policy(retry))
         self._nodes: dict[str, Node] = {}
         self._id: str | None = None
@@ -63,7 +69,7 @@ class Batch:
     def id(self) -> str:
         """The id of the batch; raises RuntimeError until it is submitted."""
         if self._id is None:
-            raise RuntimeError("the batch is not submitted yet")
+            raise RuntimeError("the batch is not submitted yet, or nothing was created: every task repeats another one")
         return self._id
 
     def add(
@@ -78,6 +84,8 @@ class Batch:
 
         Of several, each may have a condition of its own: `after=[paid, (checked, "always")]`.
         """
+        if function.connection is not None:
+            raise ValueError("a batch is committed as a whole: give the connection to app.batch(…, connection=…)")
         key = function.key or self._free_key(function.kind)
         return self._take(Node(function.draft(given, named, key), function), after, on)
 
@@ -112,16 +120,19 @@ class Batch:
 
     async def submit(self) -> Self:
         """Submit what was added so far; the end of an `async with` block does it."""
-        self._submitted(await self._desk.submit(self._draft))
+        self._submitted(await self._desk.submit(self._draft, self._connection))
         return self
 
     def submit_blocking(self) -> Self:
         """The same for code that is not async; the end of a `with` block does it."""
-        self._submitted(self._desk.submit_blocking(self._draft))
+        self._submitted(self._desk.submit_blocking(self._draft, self._connection))
         return self
 
     def _submitted(self, submitted: Submitted) -> None:
-        self._id = submitted.batch_id
+        # Without any task there is no batch either.
+        self._id = submitted.batch_id if submitted.tasks else None
+        for node in self._nodes.values():
+            node._handed_in = True
         for task in submitted.tasks:
             node = self._nodes[task.key]
             read = node.function.read_result if node.function is not None else _as_it_is
@@ -134,6 +145,10 @@ class Batch:
             while await self._desk.live_tasks(self.id):
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, LONGEST_PAUSE_SECS)
+
+    def wait_blocking(self, timeout: float | None = None) -> None:
+        """The same for code that is not async."""
+        self._desk.run(self.wait(timeout))
 
     def __enter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from perdure.app.portal import Portal
@@ -19,6 +20,9 @@ from perdure.store.verbs.submit import Submit, Submitted, submit
 
 Result = TypeVar("Result")
 
+#: Who may have something to do once a batch is committed.
+_TOPICS = (Topic.START, Topic.WORK, Topic.DUE)
+
 
 class Desk:
     """Opens the database when it is first asked for something. Plain and async code use it alike, from any thread."""
@@ -30,10 +34,17 @@ class Desk:
         self._opening: asyncio.Lock | None = None
 
     async def ask(self, question: Callable[[Commands], Awaitable[Result]]) -> Result:
-        return await asyncio.wrap_future(self._portal.submit(self._ask(question)))
+        return await self._on_portal(self._ask(question))
 
-    def ask_blocking(self, question: Callable[[Commands], Awaitable[Result]]) -> Result:
-        return self._portal.submit(self._ask(question)).result()
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do the work from plain code, in the thread of this desk."""
+        done = self._portal.submit(work)
+        try:
+            return done.result()
+        except BaseException:
+            # Somebody pressed Ctrl-C: nobody waits for it any more.
+            done.cancel()
+            raise
 
     async def submit(self, draft: BatchDraft, connection: Any = None) -> Submitted:
         """Store a batch; with a `connection`, within the transaction that is open on it."""
@@ -41,16 +52,15 @@ class Desk:
             return await self.ask(lambda commands: commands.submit(draft))
         instance = await self._on_portal(self._open())
         item = Submit(instance.engine.commands.prepare(draft))
+        return await instance.store.write_within(connection, partial(_store, item=item), _TOPICS)
 
-        async def store(session: Session) -> Submitted:
-            (submitted,) = await submit(session, [item])
-            assert isinstance(submitted, Submitted)
-            return submitted
-
-        return await instance.store.write_within(connection, store, [Topic.START, Topic.WORK, Topic.DUE])
-
-    def submit_blocking(self, draft: BatchDraft) -> Submitted:
-        return self.ask_blocking(lambda commands: commands.submit(draft))
+    def submit_blocking(self, draft: BatchDraft, connection: Any = None) -> Submitted:
+        """The same from plain code."""
+        if connection is None:
+            return self.run(self._ask(lambda commands: commands.submit(draft)))
+        instance = self.run(self._open())
+        item = Submit(instance.engine.commands.prepare(draft))
+        return instance.store.write_within_blocking(connection, partial(_store, item=item))
 
     async def find_task(self, id: str) -> Task:
         return await self._read(lambda session: _task(session, id))
@@ -93,6 +103,12 @@ class Desk:
     def close(self) -> None:
         self._portal.submit(self._shut()).result()
         self._portal.close()
+
+
+async def _store(session: Session, item: Submit) -> Submitted:
+    (submitted,) = await submit(session, [item])
+    assert isinstance(submitted, Submitted)
+    return submitted
 
 
 async def _task(session: Session, id: str) -> Task:

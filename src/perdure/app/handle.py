@@ -67,6 +67,14 @@ class TaskHandle(Generic[Result]):
         value: Result = self._read_result(None if task.result is None else msgspec.json.decode(task.result))
         return value
 
+    def wait_blocking(self, timeout: float | None = None) -> Task:
+        """`wait` for code that is not async."""
+        return self._desk.run(self.wait(timeout))
+
+    def result_blocking(self, timeout: float | None = None) -> Result:
+        """`result` for code that is not async."""
+        return self._desk.run(self.result(timeout))
+
     async def cancel(self) -> None:
         """End it, whatever it does; raises Conflict if it is over already."""
         await self._desk.ask(lambda commands: commands.cancel(self.id))

@@ -12,10 +12,13 @@ from perdure.app.desk import Desk
 from perdure.app.handle import TaskHandle
 from perdure.app.options import Definition, TaskOptions, whole_seconds
 from perdure.domain.drafts import BatchDraft, TaskDraft
+from perdure.domain.errors import Duplicate
 from perdure.store.verbs.submit import Submitted
 from perdure.worker.handlers import Handler, Mode
 
 Result = TypeVar("Result", covariant=True)
+_Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""The arguments of one call: by position, and by name."""
 
 
 class TaskFunction(Generic[Result]):
@@ -40,7 +43,7 @@ class TaskFunction(Generic[Result]):
         self._options = options
         self._desk = desk
         self._namespace = namespace
-        self._connection = connection
+        self.connection = connection
 
     def __repr__(self) -> str:
         return f"<task {self.kind}>"
@@ -63,27 +66,32 @@ class TaskFunction(Generic[Result]):
             merged,
             self._desk,
             self._namespace,
-            connection or self._connection,
+            self.connection if connection is None else connection,
         )
 
     async def submit(self, *given: Any, **named: Any) -> TaskHandle[Result]:
-        """Submit one call. It is on disk when this returns; raises Invalid if the arguments do not fit."""
-        (handle,) = self._handles(await self._desk.submit(self._batch([(given, named)]), self._connection))
-        return handle
+        """Submit one call. It is on disk when this returns.
+
+        Raises Invalid if the arguments do not fit, and Duplicate if it repeats a task by its `dedupe_strategy`.
+        """
+        return self._only_handle(await self._desk.submit(self._batch([(given, named)]), self.connection))
 
     def submit_blocking(self, *given: Any, **named: Any) -> TaskHandle[Result]:
         """The same for code that is not async."""
-        (handle,) = self._handles(self._desk.submit_blocking(self._batch([(given, named)])))
-        return handle
+        return self._only_handle(self._desk.submit_blocking(self._batch([(given, named)]), self.connection))
 
     async def submit_many(self, calls: Iterable[Any]) -> list[TaskHandle[Result]]:
-        """Submit many calls at once, all or none: the argument of each, or a tuple where there are several."""
-        packed: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-            (call if isinstance(call, tuple) else (call,), {}) for call in calls
-        ]
-        if not packed:
-            return []
-        return self._handles(await self._desk.submit(self._batch(packed), self._connection))
+        """Submit many calls at once, all or none: the argument of each, or a tuple where there are several.
+
+        Those that repeat a task by their `dedupe_strategy` are left out of the list.
+        """
+        packed = _packed(calls)
+        return self._handles(await self._desk.submit(self._batch(packed), self.connection)) if packed else []
+
+    def submit_many_blocking(self, calls: Iterable[Any]) -> list[TaskHandle[Result]]:
+        """The same for code that is not async."""
+        packed = _packed(calls)
+        return self._handles(self._desk.submit_blocking(self._batch(packed), self.connection)) if packed else []
 
     def draft(self, given: tuple[Any, ...], named: dict[str, Any], key: str | None = None) -> TaskDraft:
         """One call as a task to hand in; raises Invalid."""
@@ -99,7 +107,7 @@ class TaskFunction(Generic[Result]):
         result: Result = self._arguments.read_result(value)
         return result
 
-    def _batch(self, calls: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> BatchDraft:
+    def _batch(self, calls: list[_Call]) -> BatchDraft:
         alone = len(calls) == 1
         drafts = [
             self.draft(given, named, None if alone else f"{self.key or self.kind}-{number}")
@@ -107,8 +115,18 @@ class TaskFunction(Generic[Result]):
         ]
         return BatchDraft(drafts, namespace=self._namespace)
 
+    def _only_handle(self, submitted: Submitted) -> TaskHandle[Result]:
+        if not submitted.tasks:
+            raise Duplicate(Duplicate.__doc__)
+        (handle,) = self._handles(submitted)
+        return handle
+
     def _handles(self, submitted: Submitted) -> list[TaskHandle[Result]]:
         return [TaskHandle(task.id, submitted.batch_id, self._desk, self.read_result) for task in submitted.tasks]
+
+
+def _packed(calls: Iterable[Any]) -> list[_Call]:
+    return [(call if isinstance(call, tuple) else (call,), {}) for call in calls]
 
 
 def make_task(

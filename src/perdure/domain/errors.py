@@ -8,6 +8,7 @@ PerdureError
 │   ├── StaleAttempt        a report from an attempt that is over
 │   └── StillProcessing     the same idempotency key is being processed right now
 ├── KeyReused               an idempotency key came back with another body
+├── Duplicate               the task repeats one that exists, by its dedupe_strategy: nothing was created
 ├── SchemaMismatch          the database belongs to another version
 └── Unavailable             the database does not answer, or the server is shutting down
 """
@@ -77,6 +78,10 @@ class StillProcessing(Conflict):
 
 class KeyReused(PerdureError):
     """This idempotency key was used before with another body; use a new key for a new request."""
+
+
+class Duplicate(PerdureError):
+    """The task repeats one that exists, by its dedupe_strategy; no other one was created."""
 
 
 class SchemaMismatch(PerdureError):

@@ -86,6 +86,10 @@ class Store(Protocol):
         """
         ...
 
+    def write_within_blocking(self, connection: Any, work: Work[Result]) -> Result:
+        """The same for plain code, in the thread that asks; raises TypeError where that cannot be."""
+        ...
+
     async def announce(self, topics: Sequence[str]) -> None:
         """Hint to the other instances that there is something to look at."""
 

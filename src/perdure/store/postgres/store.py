@@ -153,11 +153,23 @@ class PostgresStore:
             raise ValueError("There is no transaction open on the connection: begin one, and commit it afterwards.")
         now = self.clock.now()
         session = GuestSession(connection, self._statements, now, self._options, self._observe, self._types)
-        result = await work(session)
-        await record_changes(session)
+        try:
+            result = await work(session)
+            await record_changes(session)
+        except asyncpg.UndefinedTableError as error:
+            raise ValueError(
+                f"The connection finds no tables of perdure ({error}). It must be to the database that keeps the "
+                "tasks, with the same search_path."
+            ) from error
         # Sent by the database when the transaction is committed, and not at all if it is not.
         await connection.executemany("SELECT pg_notify($1, $2)", self._hints(topics))
         return result
+
+    def write_within_blocking(self, connection: Any, work: Work[Result]) -> Result:  # noqa: ARG002
+        raise TypeError(
+            "On PostgreSQL a transaction of your own is one of an asyncpg connection, which needs its event loop: "
+            "await submit(…) there."
+        )
 
     async def read(self, work: Work[Result]) -> Result:
         try:

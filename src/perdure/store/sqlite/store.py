@@ -118,19 +118,32 @@ class SqliteStore:
         return result, session.changes
 
     async def write_within(self, connection: Any, work: Work[Result], topics: Sequence[str]) -> Result:  # noqa: ARG002
+        return self.write_within_blocking(connection, work)
+
+    def write_within_blocking(self, connection: Any, work: Work[Result]) -> Result:
         if not isinstance(connection, sqlite3.Connection):
             raise TypeError(f"A sqlite3 connection is needed here, not {type(connection).__name__}.")
         if not connection.in_transaction:
             raise ValueError("There is no transaction open on the connection: begin one, and commit it afterwards.")
-        _add_functions(connection)
         owners, connection.row_factory = connection.row_factory, read_row
         try:
+            self._require_own_file(connection)
+            _add_functions(connection)
             session = SqliteSession(connection, self._statements, self.clock.now(), self._options, self._observe)
             result = drive(cast(_DrivenWork[Result], work), session)
             drive(record_changes, session)
         finally:
             connection.row_factory = owners
         return result
+
+    def _require_own_file(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute("PRAGMA database_list").fetchall()
+        file = next(row["file"] for row in rows if row["name"] == "main")
+        if not file or not self.path.exists() or not self.path.samefile(file):
+            raise ValueError(
+                f"The connection is to {file or 'a database in memory'}, but tasks are kept in {self.path}. What is to "
+                "be committed together must be in one file."
+            )
 
     async def read(self, work: Work[Result]) -> Result:
         result: Result = await self._on(self._reader_threads, self._read, cast(_DrivenWork[Result], work))
