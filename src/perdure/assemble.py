@@ -85,7 +85,7 @@ def make_sender(settings: Settings, egress: Egress, clock: Clock) -> HttpSender:
         response_limit_bytes=settings.webhooks.response_limit_bytes,
         egress=egress,
         signer=Signer(decode_signing_secrets(settings.webhooks.signing_secrets, settings.secrets), clock),
-        per_destination=settings.webhooks.per_destination,
+        per_destination=settings.calls_per_destination,
         patience_secs=max(spare_secs, 0) / 2,
     )
 

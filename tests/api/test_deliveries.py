@@ -9,7 +9,7 @@ import pytest
 
 from perdure.assemble import Instance
 from perdure.store.interface import Session
-from perdure.store.verbs.deliver import Settled, settle_deliveries, take_deliveries
+from perdure.store.verbs.deliver import Room, Settled, settle_deliveries, take_deliveries
 from tests.api.client import Client
 from tests.api.conftest import StartTasks
 from tests.api.drafts import UNKNOWN, called, create, webhook
@@ -32,7 +32,7 @@ async def ended(client: Client, start_tasks: StartTasks) -> str:
 
 async def take(instance: Instance) -> list[Any]:
     async def work(session: Session) -> list[Any]:
-        return await take_deliveries(session, 10, session.now + timedelta(seconds=90))
+        return await take_deliveries(session, Room(10, 10), session.now + timedelta(seconds=90))
 
     return await instance.store.write(work)
 

@@ -230,7 +230,7 @@ async def test_another_answer_is_no_action(
 
 
 async def test_no_more_calls_are_under_way_than_allowed(make_engine: MakeEngine, receiver: Receiver) -> None:
-    driven = await make_engine(webhooks=Webhooks(concurrency=8))
+    driven = await make_engine(webhooks=Webhooks(concurrency=8, per_destination=8))
     receiver.answer("/work", delay=60, times=None)
     ids = await driven.submit(*[task(f"t{number}", on_start=webhook(receiver.url("/work"))) for number in range(20)])
 
@@ -246,7 +246,7 @@ async def test_no_more_calls_are_under_way_than_allowed(make_engine: MakeEngine,
 async def test_what_is_claimed_is_what_can_be_sent_in_order_of_priority(
     make_engine: MakeEngine, receiver: Receiver
 ) -> None:
-    driven = await make_engine(webhooks=Webhooks(concurrency=4))
+    driven = await make_engine(webhooks=Webhooks(concurrency=4, per_destination=4))
     receiver.answer("/work", delay=60, times=None)
     ids = await driven.submit(
         *[task(f"t{number}", on_start=webhook(receiver.url("/work")), priority=number) for number in range(6)]

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
 
+from perdure.domain.destinations import NOWHERE
+from perdure.domain.keys import Trigger
 from perdure.domain.model import Condition
 from perdure.domain.rules import Rule, lane_of
 from perdure.domain.states import ACTIVE, PAUSED, TRANSITIONS, Status
+from perdure.store.actions import actions_for, destination_of_action
 from perdure.store.changes import Row
 from perdure.store.interface import Session, Store
 
@@ -67,13 +70,15 @@ def _audit_task(task: Row) -> None:
     if task["parked"]:
         assert status is Status.RETRY_PENDING and task["paused"], shown
     whose = (task["executor"], task["namespace"], task["kind"])
-    assert task["lane"] == _lane(*whose, task["rules"], task["metadata"]), shown
+    assert task["lane"] == _lane(*whose, task["rules"], task["metadata"], task["destination"]), shown
+    called = [destination_of_action(params) for params in actions_for(task["actions"], Trigger.START)]
+    assert task["destination"] == (called[0] if called else NOWHERE), shown
 
 
 @lru_cache(maxsize=1024)
-def _lane(executor: str, namespace: str, kind: str, rules: str, metadata: str | None) -> int:
+def _lane(executor: str, namespace: str, kind: str, rules: str, metadata: str | None, destination: str) -> int:
     found = [Rule.from_json(rule) for rule in json.loads(rules)]
-    return lane_of(executor, namespace, kind, found, json.loads(metadata) if metadata else {})
+    return lane_of(executor, namespace, kind, found, json.loads(metadata) if metadata else {}, destination)
 
 
 def _audit_waits(tasks: Mapping[str, Row], links: list[Row]) -> None:

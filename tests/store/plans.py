@@ -21,7 +21,9 @@ _SQLITE_KEYS = {
     **{f"sqlite_autoindex_{table}_1": f"{table}_pkey" for table in BIG},
 }
 #: What SQLite calls things that are no tables of the schema: rows handed in, and what a statement builds by itself.
-_SQLITE_SMALL = re.compile(r"CONSTANT|json_each|lanes|doomed|skipped|climb|freed|moments|input|\(subquery-\d+\)|pause")
+_SQLITE_SMALL = re.compile(
+    r"CONSTANT|json_each|lanes|whom|doomed|skipped|climb|freed|moments|input|\(subquery-\d+\)|pause"
+)
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ async def test_a_start_that_somebody_is_sending_is_left_alone(scenario: Scenario
     claimed = await scenario.claim_rows()
 
     assert (claimed.to_start, claimed.running, claimed.seen) == ([], [], 1)
+    assert scenario.committed[-1].counts["idempotent_conflicts", ""] == 1
     assert await scenario.status("task") is Status.CLAIMED
     # The sender's answer still counts.
     await other.accept("task")

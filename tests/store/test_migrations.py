@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +13,8 @@ import asyncpg
 import pytest
 
 from perdure.domain.errors import SchemaMismatch
+from perdure.domain.model import Executor
+from perdure.domain.rules import lane_of
 from perdure.store import migrations
 from perdure.store.interface import Session, StoreOptions
 from perdure.store.migrations import Migration, load_migrations
@@ -19,6 +22,8 @@ from perdure.store.postgres import PostgresStore
 from perdure.store.records import FLAG_COLUMNS, TIME_COLUMNS
 from perdure.store.sqlite import SqliteStore
 from perdure.store.statements import Dialect
+from perdure.store.verbs.claim import Claim, claim
+from perdure.store.verbs.deliver import Room, take_deliveries
 from perdure.testing import VirtualClock
 from tests.store.databases import AnyStore, Database
 from tests.store.schema import SQLITE_TYPES, Column, read_columns, read_indexes, read_keys, read_views
@@ -113,6 +118,55 @@ async def test_a_step_that_fails_leaves_nothing_behind(
     assert [version for version, _ in await _versions(store)] == [step.version for step in real(Dialect.SQLITE)]
     columns = await store.read(read_columns)
     assert "half_done" not in {column.table for column in columns}
+
+
+async def test_tasks_of_an_older_version_are_started_and_told(
+    make_store: Callable[[str], AnyStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = load_migrations
+    monkeypatch.setattr(migrations, "load_migrations", lambda dialect: real(dialect)[:1])
+    before = make_store("before")
+    await before.open()
+    await before.write(_leave_a_task)
+    monkeypatch.undo()
+
+    store = make_store("after")
+    await store.open()
+
+    now = store.clock.now()
+    lease = timedelta(seconds=90)
+    request = Claim(Executor.WEBHOOK, 10, lease_until=now + lease, stale=now - lease, per_destination=1)
+    claimed = await store.write(lambda session: claim(session, request))
+    assert [row["id"] for row in claimed.to_start] == [OLD_TASK]
+    taken = await store.write(lambda session: take_deliveries(session, Room(10, 1), now + lease))
+    assert [row["task_id"] for row in taken] == [OLD_TASK]
+
+
+OLD_TASK = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+async def _leave_a_task(session: Session) -> None:
+    """What an instance of the first version leaves behind: a pending task, and a webhook to be sent."""
+    moment = "now()" if session.dialect is Dialect.POSTGRES else "0"
+    actions = (
+        '[{"kind": "Webhook", "trigger": "Start", "condition": null, "params": {"url": "http://a", "verb": "Post"}}]'
+    )
+    await session.query(
+        "INSERT INTO task (id, batch_id, position, key, name, kind, namespace, lane, status, executor, completion,"
+        " timeout, priority, rules, actions, created_at, last_updated) VALUES ("
+        f"'{OLD_TASK}', '{OLD_TASK}', 0, 'k', 'n', 'j', 'd', {lane_of('webhook', 'd', 'j')}, 'pending', 'webhook',"
+        f" 'callback', 60, 0, '[]', '{actions}', {moment}, {moment})",
+        [],
+    )
+    past = "now() - interval '1 day'" if session.dialect is Dialect.POSTGRES else "0"
+    columns = "id, task_id, trigger, condition, action_index, attempt, idempotency_key, status, params"
+    params = '{"url": "http://a", "verb": "Post"}'
+    values = f"'{OLD_TASK}', '{OLD_TASK}', 'end', 'success', 0, 7, '{OLD_TASK}:success:7', 'pending', '{params}'"
+    await session.query(
+        f"INSERT INTO webhook_execution ({columns}, next_send_at, created_at, updated_at)"
+        f" VALUES ({values}, {past}, {past}, {past})",
+        [],
+    )
 
 
 async def _on_both(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from perdure.domain.keys import Trigger
 from perdure.store.changes import Delivery, Row
 from perdure.store.interface import Session
-from perdure.store.verbs.deliver import Settled, next_delivery, settle_deliveries, take_deliveries
+from perdure.store.verbs.deliver import Room, Settled, next_delivery, settle_deliveries, take_deliveries
 from perdure.store.verbs.end import Succeed, succeed
 from tests.store.drafts import a_call, a_task
 from tests.store.scenario import Scenario
@@ -21,7 +21,11 @@ CLAIM_TIMEOUT = timedelta(seconds=60)
 
 async def take(scenario: Scenario, most: int = 100) -> list[Row]:
     stale = scenario.clock.now() + CLAIM_TIMEOUT
-    return await scenario.store.write(lambda session: take_deliveries(session, most, stale))
+    return await scenario.store.write(lambda session: take_deliveries(session, Room(most, most), stale))
+
+
+async def next_moment(scenario: Scenario) -> datetime | None:
+    return await scenario.store.read(lambda session: next_delivery(session, Room(100, 100)))
 
 
 async def settle(scenario: Scenario, row: Row, status: str = "success", again_in: float | None = None) -> bool:
@@ -170,7 +174,7 @@ async def test_what_failed_is_sent_again_at_its_moment(scenario: Scenario) -> No
 
     assert await settle(scenario, row, "failure", again_in=5) is True
     assert scenario.committed[-1].due_at == scenario.clock.now() + timedelta(seconds=5)
-    assert await scenario.store.read(next_delivery) == scenario.clock.now() + timedelta(seconds=5)
+    assert await next_moment(scenario) == scenario.clock.now() + timedelta(seconds=5)
 
     scenario.clock.advance(4.999)
     assert await take(scenario) == []
@@ -187,7 +191,7 @@ async def test_what_is_given_up_stays_as_a_failure(scenario: Scenario) -> None:
 
     scenario.clock.advance("10d")
     assert await take(scenario) == []
-    assert await scenario.store.read(next_delivery) is None
+    assert await next_moment(scenario) is None
     (left,) = [row for row in await scenario.deliveries("task") if row["trigger"] == "end"]
     assert (left["status"], left["last_status"]) == ("failure", 503)
 
@@ -218,7 +222,7 @@ async def test_the_same_event_told_twice_has_one_row(scenario: Scenario) -> None
     await one_delivery(scenario)
 
     async def repeat(session: Session) -> None:
-        session.changes.deliveries.append(Delivery(scenario.ids["task"], Trigger.SUCCESS, 0, 0, "{}"))
+        session.changes.deliveries.append(Delivery(scenario.ids["task"], Trigger.SUCCESS, 0, 0, '{"url": "http://a"}'))
 
     await scenario.store.write(repeat)
 

@@ -83,7 +83,7 @@ EXPECTED = {
     "skip": BY_ID,
     "dead_ends": walks("link_pkey", "link_child", "task_pkey"),
     # The outbox.
-    "due_deliveries": walks("webhook_execution_due"),
+    "due_deliveries": walks("webhook_execution_due", "webhook_execution_pkey", from_the_top=True),
     "take_deliveries": walks("webhook_execution_pkey"),
     "settle_deliveries": walks("webhook_execution_pkey"),
     "settle_starts": walks("webhook_execution_idempotency_key_key"),
@@ -99,7 +99,8 @@ def asks(crowd: Crowd) -> dict[str, Ask]:
     """What each statement is asked for, as the engine asks."""
     pending, running, waiting = crowd.some(Status.PENDING), crowd.some(Status.RUNNING), crowd.some(Status.WAITING)
     claimed = crowd.some(Status.CLAIMED)
-    lanes = [(number, 20) for number in range(50)]
+    lanes = [(number, 20, number // 2, 30) for number in range(50)]
+    rooms = [("https://busy.example", 1), ("", 100)]
     batch = {"batch_id": crowd.batches[3]}
     instance = {"instance": "here"}
 
@@ -112,7 +113,7 @@ def asks(crowd: Crowd) -> dict[str, Ask]:
     keys = [(idempotency_key(task.id, Trigger.START, 0),) for task in claimed]
     few: Ask = (None, {"most": 100})
     lease = {**instance, "lease_until": crowd.now}
-    looked_for = ("due_tasks", "due_retries", "timed_out", "expired_claims", "lost_workers", "due_deliveries")
+    looked_for = ("due_tasks", "due_retries", "timed_out", "expired_claims", "lost_workers")
     return {
         "open_lanes": (None, {}),
         "take_heads": (lanes, {"most": 20}),
@@ -130,7 +131,8 @@ def asks(crowd: Crowd) -> dict[str, Ask]:
         "release_retries": ids(crowd.some(Status.RETRY_PENDING)),
         "reap_claims": ids(claimed),
         "next_due": (None, {}),
-        "next_delivery": (None, {}),
+        "due_deliveries": (rooms, {"most": 100, "places": 50}),
+        "next_delivery": (rooms, {}),
         **dict.fromkeys(("lock_batches", "lock_tasks", "lock_rows"), ids(running)),
         "start": each(claimed, 0),
         "succeed": each(running, 0, None),

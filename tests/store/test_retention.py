@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.store.interface import Session
-from perdure.store.verbs.deliver import Settled, redrive, settle_deliveries, take_deliveries
+from perdure.store.verbs.deliver import Room, Settled, redrive, settle_deliveries, take_deliveries
 from perdure.store.verbs.keep import forget_old_batches
 from tests.store.drafts import a_call, a_task, fixed_retry
 from tests.store.scenario import Scenario
@@ -52,7 +52,7 @@ async def deliver(scenario: Scenario, status: str = "success", again_in: timedel
     again_at = None if again_in is None else now + again_in
 
     async def send(session: Session) -> None:
-        rows = await take_deliveries(session, 100, now + timedelta(seconds=90))
+        rows = await take_deliveries(session, Room(100, 100), now + timedelta(seconds=90))
         sent = [Settled(row["id"], row["attempts"], row["trigger"], status, None, None, again_at) for row in rows]
         await settle_deliveries(session, sent)
 

@@ -193,10 +193,11 @@ class Webhooks:
         default_text="none",
         check=check_allowed_destinations,
     )
-    per_destination: int = setting(
-        32,
+    per_destination: int | None = setting(
+        None,
         "Most requests of one instance in flight to one scheme, host and port, so that a slow one leaves room.",
         within=(1, 10_000),
+        default_text="half of `webhooks.concurrency`",
     )
     signing_secrets: tuple[str, ...] = setting(
         (),

@@ -60,6 +60,12 @@ class Settings:
         allowed = self.webhooks.allow_loopback
         return self.listens_on_loopback_only if allowed is None else allowed
 
+    @property
+    def calls_per_destination(self) -> int:
+        """Most requests in flight to one destination, the default worked out."""
+        given = self.webhooks.per_destination
+        return max(1, self.webhooks.concurrency // 2) if given is None else given
+
     def callback_url(self, port: int | None = None) -> str:
         """The URL that receivers call back, without a slash at its end; `port` is the one really bound."""
         if self.server.host_url is not None:

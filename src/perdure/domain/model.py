@@ -72,6 +72,8 @@ class Task:
     kind: str
     namespace: str
     lane: int
+    destination: str
+    """Whom on_start calls; empty for a task that a worker runs."""
     status: Status
     paused: bool
     parked: bool

@@ -15,6 +15,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from perdure.domain.destinations import NOWHERE
+
 
 class Measure(StrEnum):
     """What a limit bounds: how many tasks, or how much work is left in them."""
@@ -192,12 +194,15 @@ def lane_of(
     kind: str,
     rules: Sequence[Rule] = (),
     metadata: Mapping[str, Any] | None = None,
+    destination: str = NOWHERE,
 ) -> int:
     """The lane of a task: equal for tasks that no limit can tell apart."""
+    # Without a destination there is no word of it, so that tasks from before there were any keep their lanes.
+    whom = (destination,) if destination else ()
     if not rules:
-        return _hash_lane(executor, namespace, kind, "")
+        return _hash_lane(executor, namespace, kind, "", *whom)
     parts = [(rule.to_json(), values_key(metadata or {}, rule.matcher.fields)) for rule in rules]
-    return _hash_lane(executor, namespace, kind, json.dumps(parts, separators=(",", ":")))
+    return _hash_lane(executor, namespace, kind, json.dumps(parts, separators=(",", ":")), *whom)
 
 
 @lru_cache(maxsize=4096)

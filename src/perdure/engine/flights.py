@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Protocol
 
 log = logging.getLogger("perdure.engine")
@@ -21,16 +23,27 @@ class SendListener(Protocol):
 
 
 class Flights:
-    """`landed` is called when a place becomes free where none was, `counted` with +1 and -1 for each one."""
+    """At most `limit` calls at a time, and `per_destination` of them to one destination.
+
+    `landed` is called when a place becomes free where none was, `counted` with +1 and -1 for each call.
+    """
 
     def __init__(
-        self, limit: int, grace_secs: float, landed: Callable[[], None], counted: Callable[[int], None]
+        self,
+        limit: int,
+        per_destination: int,
+        grace_secs: float,
+        landed: Callable[[], None],
+        counted: Callable[[int], None],
     ) -> None:
         self._limit = limit
+        self.per_destination = per_destination
         self._grace_secs = grace_secs
         self._landed = landed
         self._counted = counted
         self._tasks: set[asyncio.Task[None]] = set()
+        self.busy: Counter[str] = Counter()
+        """How many calls are under way to which destination."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -40,11 +53,12 @@ class Flights:
         """How many more may leave now."""
         return self._limit - len(self._tasks)
 
-    def launch(self, call: Coroutine[Any, Any, None], name: str) -> None:
+    def launch(self, call: Coroutine[Any, Any, None], name: str, destination: str) -> None:
         task = asyncio.create_task(call, name=name)
         self._tasks.add(task)
+        self.busy[destination] += 1
         self._counted(1)
-        task.add_done_callback(self._arrive)
+        task.add_done_callback(partial(self._arrive, destination))
 
     async def settled(self) -> None:
         """Wait until all have landed."""
@@ -60,9 +74,12 @@ class Flights:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CANCEL_SECS)
 
-    def _arrive(self, task: asyncio.Task[None]) -> None:
-        full = self.free <= 0
+    def _arrive(self, destination: str, task: asyncio.Task[None]) -> None:
+        full = self.free <= 0 or self.busy[destination] >= self.per_destination
         self._tasks.discard(task)
+        self.busy[destination] -= 1
+        if not self.busy[destination]:
+            del self.busy[destination]
         self._counted(-1)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a call failed in an unforeseen way; it is repeated after its lease", exc_info=error)

@@ -21,6 +21,7 @@ from perdure.domain.checks import (
     parse_rules,
     start_moment,
 )
+from perdure.domain.destinations import NOWHERE, destination_of
 from perdure.domain.drafts import ActionDraft, BatchDraft, MatcherDraft, TaskDraft, WebhookDraft
 from perdure.domain.errors import Invalid, Problem
 from perdure.domain.model import Batch, Completion, Executor, Link, Submission, Task, Twin
@@ -106,6 +107,9 @@ class Intake:
         # The rules were checked with the batch; here they are only read.
         rules = parse_rules([], path, draft.rules, metadata, draft.expected_count) if draft.rules else []
         executor = Executor.WORKER if draft.on_start is None else Executor.WEBHOOK
+        actions = _actions(problems, path, draft, self.egress)
+        # A URL that was refused may be no URL at all.
+        destination = NOWHERE if draft.on_start is None or problems else destination_of(draft.on_start.params.url)
         run_at = start_moment(problems, path, draft, now)
         if draft.retry is None:
             policy = _policy_json(self.policies.default_for(draft.kind, batch.namespace))
@@ -119,7 +123,8 @@ class Intake:
             name=draft.name,
             kind=draft.kind,
             namespace=batch.namespace,
-            lane=lane_of(executor, batch.namespace, draft.kind, rules, metadata),
+            lane=lane_of(executor, batch.namespace, draft.kind, rules, metadata, destination),
+            destination=destination,
             status=Status.PENDING,
             paused=False,
             parked=False,
@@ -133,7 +138,7 @@ class Intake:
             payload=encode_json(problems, f"{path}.payload", draft.payload, PAYLOAD_BYTES),
             metadata=encode_json(problems, f"{path}.metadata", draft.metadata, METADATA_BYTES),
             rules="[]" if not rules else _encode([rule.to_json() for rule in rules]).decode(),
-            actions=_actions(problems, path, draft, self.egress),
+            actions=actions,
             expected_count=draft.expected_count,
             success=0,
             failures=0,

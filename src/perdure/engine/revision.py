@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from perdure.domain.checks import METADATA_BYTES, PAYLOAD_BYTES, TIMEOUT_RANGE, check_range
+from perdure.domain.destinations import destination_of
 from perdure.domain.drafts import RevisionDraft
 from perdure.domain.errors import Problem
 from perdure.domain.model import Executor
@@ -18,10 +19,15 @@ from perdure.webhooks.egress import Egress
 def revise(
     row: Row, draft: RevisionDraft, policies: Policies, egress: Egress
 ) -> tuple[tuple[object, ...], list[Problem]]:
-    """What a stored task becomes: payload, metadata, timeout, actions, policy and lane; and what is wrong with it."""
+    """What a stored task becomes: payload, metadata, timeout, actions, policy, lane and destination; and what is
+    wrong with it."""
     problems: list[Problem] = []
     check_range(problems, "timeout", draft.timeout, *TIMEOUT_RANGE)
-    metadata, lane = _metadata(problems, row, draft)
+    actions = _actions(problems, row, draft, egress)
+    destination = row["destination"]
+    if draft.on_start is not None and not problems:
+        destination = destination_of(draft.on_start.params.url)
+    metadata, lane = _metadata(problems, row, draft, destination)
     payload = row["payload"]
     if draft.payload is not None:
         payload = encode_json(problems, "payload", draft.payload, PAYLOAD_BYTES)
@@ -29,18 +35,21 @@ def revise(
     if draft.retry is not None:
         policy = PolicyReader(policies).read(problems, "retry", draft.retry)
     timeout = row["timeout"] if draft.timeout is None else draft.timeout
-    return (payload, metadata, timeout, _actions(problems, row, draft, egress), policy, lane), problems
+    return (payload, metadata, timeout, actions, policy, lane, destination), problems
 
 
-def _metadata(problems: list[Problem], row: Row, draft: RevisionDraft) -> tuple[str | None, int]:
-    if draft.metadata is None:
-        return row["metadata"], row["lane"]
+def _metadata(problems: list[Problem], row: Row, draft: RevisionDraft, destination: str) -> tuple[str | None, int]:
+    """The task's metadata, and the lane that follows from it and from the destination."""
     rules = [Rule.from_json(rule) for rule in msgspec.json.decode(row["rules"])]
-    needed = {name for rule in rules for name in rule.matcher.fields}
-    missing = sorted(needed - set(draft.metadata))
-    problems.extend(Problem("metadata", f"a rule of the task needs the field {name!r}") for name in missing)
-    metadata = encode_json(problems, "metadata", draft.metadata, METADATA_BYTES)
-    return metadata, lane_of(row["executor"], row["namespace"], row["kind"], rules, draft.metadata)
+    text, metadata = row["metadata"], draft.metadata
+    if metadata is None:
+        metadata = msgspec.json.decode(text) if text else {}
+    else:
+        needed = {name for rule in rules for name in rule.matcher.fields}
+        missing = sorted(needed - set(metadata))
+        problems.extend(Problem("metadata", f"a rule of the task needs the field {name!r}") for name in missing)
+        text = encode_json(problems, "metadata", metadata, METADATA_BYTES)
+    return text, lane_of(row["executor"], row["namespace"], row["kind"], rules, metadata, destination)
 
 
 def _actions(problems: list[Problem], row: Row, draft: RevisionDraft, egress: Egress) -> str:

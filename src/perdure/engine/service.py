@@ -82,7 +82,9 @@ class Engine:
         self._listener = listener
         store.on_commit(_log_notes)
 
+        # End and cancel webhooks have places of their own, in all and with every destination.
         deliveries = max(1, settings.webhooks.concurrency // 4)
+        deliveries_to_one = max(1, settings.calls_per_destination // 4)
         poll_secs = settings.engine.poll_interval_ms / 1000
         self.start_loop = StartLoop(
             store,
@@ -95,6 +97,7 @@ class Engine:
             self.wakeups,
             StartSettings(
                 most_in_flight=max(1, settings.webhooks.concurrency - deliveries),
+                per_destination=max(1, settings.calls_per_destination - deliveries_to_one),
                 claim_batch=settings.engine.claim_batch,
                 claim_timeout_secs=settings.engine.claim_timeout_secs,
                 interval_secs=poll_secs,
@@ -117,6 +120,7 @@ class Engine:
             self.wakeups,
             DeliverSettings(
                 most_in_flight=deliveries,
+                per_destination=deliveries_to_one,
                 claim_timeout_secs=settings.engine.claim_timeout_secs,
                 interval_secs=poll_secs,
                 grace_secs=settings.server.shutdown_grace_secs,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from perdure.domain.destinations import destination_of
 from perdure.domain.keys import Trigger
 from perdure.store.changes import Delivery, Row
 
@@ -15,7 +16,12 @@ class StoredAction(msgspec.Struct):
     params: msgspec.Raw
 
 
+class _Target(msgspec.Struct):
+    url: str
+
+
 _decode = msgspec.json.Decoder(list[StoredAction]).decode
+_decode_target = msgspec.json.Decoder(_Target).decode
 _WANTED = {
     Trigger.START: ("Start", None),
     Trigger.SUCCESS: ("End", "Success"),
@@ -42,6 +48,11 @@ def deliveries_for(row: Row, trigger: Trigger, attempt: int) -> list[Delivery]:
         Delivery(row["id"], trigger, attempt, index, params)
         for index, params in enumerate(actions_for(row["actions"], trigger))
     ]
+
+
+def destination_of_action(params: str) -> str:
+    """Whom an action calls, from its parameters as JSON text."""
+    return destination_of(_decode_target(params).url)
 
 
 def with_cancel_action(actions: str, params: str) -> str:

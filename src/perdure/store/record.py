@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid_utils import uuid7
 
 from perdure.domain.keys import Trigger, idempotency_key
+from perdure.store.actions import destination_of_action
 from perdure.store.changes import AttemptEnded, Delivery, Moved, Switched
 from perdure.store.interface import Session
 
@@ -103,4 +104,5 @@ def _delivery_row(delivery: Delivery) -> tuple[object, ...]:
         delivery.attempt,
         idempotency_key(delivery.task_id, delivery.trigger, delivery.attempt, delivery.index),
         delivery.params,
+        destination_of_action(delivery.params),
     )

@@ -18,6 +18,8 @@ are written `:name`. A few words stand for what the dialects spell apart:
     {claimable(alias)}             what makes a task free to be claimed: the condition of its index
     {by(index)}                    the index to walk, where SQLite would choose another; PostgreSQL chooses right
     {ended}                        what every ending sets, whatever the outcome
+    {with whom}                    a table `whom` of the destinations with webhooks to be sent, now or later, each found
+                                   by one look into the index; the last row is NULL
 """
 
 from __future__ import annotations
@@ -97,6 +99,8 @@ def _prepare(name: str, text: str, dialect: Dialect) -> Statement:
             return f"INDEXED BY {argument}" if dialect is Dialect.SQLITE else ""
         if word == "claimable":
             return f"{argument}.status = 'pending' AND NOT {argument}.paused AND NOT {argument}.delayed"
+        if word == "with":
+            return _WHOM.format(by=f"INDEXED BY {_DUE}" if dialect is Dialect.SQLITE else "")
         if word == "lock":
             return "" if dialect is Dialect.SQLITE else "FOR UPDATE" + (" SKIP LOCKED" if option else "")
         if word == "after":
@@ -142,6 +146,15 @@ def _listed(statuses: frozenset[Status]) -> str:
     return "(" + ", ".join(f"'{status.value}'" for status in Status if status in statuses) + ")"
 
 
+_DUE = "webhook_execution_due"
+_WHOM = """WITH RECURSIVE whom(destination) AS (
+    SELECT (SELECT w.destination FROM webhook_execution w {by}
+        WHERE w.next_send_at IS NOT NULL ORDER BY w.destination LIMIT 1)
+    UNION ALL
+    SELECT (SELECT w.destination FROM webhook_execution w {by}
+        WHERE w.next_send_at IS NOT NULL AND w.destination > whom.destination ORDER BY w.destination LIMIT 1)
+    FROM whom WHERE whom.destination IS NOT NULL
+)"""
 _FIXED = {
     "live": _listed(LIVE),
     "active": _listed(ACTIVE),

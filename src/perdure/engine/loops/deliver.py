@@ -21,7 +21,7 @@ from perdure.engine.wakeups import Topic, Wakeups
 from perdure.engine.writer import Writer
 from perdure.store.changes import Row
 from perdure.store.interface import Store
-from perdure.store.verbs.deliver import Settled, next_delivery, settle_deliveries, take_deliveries
+from perdure.store.verbs.deliver import Room, Settled, next_delivery, settle_deliveries, take_deliveries
 from perdure.webhooks.places import NoPlace
 from perdure.webhooks.request import Sender, WebhookAnswer
 
@@ -35,6 +35,7 @@ LONGEST_REQUESTED_SECS = 86_400.0
 @dataclass(frozen=True, slots=True)
 class DeliverSettings:
     most_in_flight: int
+    per_destination: int
     claim_timeout_secs: float
     interval_secs: float
     grace_secs: float
@@ -69,22 +70,30 @@ class DeliverLoop(Loop):
         self._settings = settings
         self._listener = listener
         self.flights = Flights(
-            settings.most_in_flight, settings.grace_secs, lambda: wakeups.wake(Topic.DELIVER), listener.in_flight
+            settings.most_in_flight,
+            settings.per_destination,
+            settings.grace_secs,
+            lambda: wakeups.wake(Topic.DELIVER),
+            listener.in_flight,
         )
 
     async def run_once(self) -> bool:
-        most = self.flights.free
-        if most <= 0:
+        room = self._room()
+        if room.most <= 0:
             return False
         stale = self._clock.now() + timedelta(seconds=self._settings.claim_timeout_secs)
-        rows = await self._store.write(lambda session: take_deliveries(session, most, stale))
+        rows = await self._store.write(lambda session: take_deliveries(session, room, stale))
         for row in rows:
-            self.flights.launch(self._deliver(row), f"deliver {row['idempotency_key']}")
+            self.flights.launch(self._deliver(row), f"deliver {row['idempotency_key']}", row["destination"])
         return bool(rows)
 
     async def next_moment(self) -> datetime | None:
         # With no place free, a landing wakes the loop; looking earlier would be in vain.
-        return await self._store.read(next_delivery) if self.flights.free > 0 else None
+        room = self._room()
+        return await self._store.read(lambda session: next_delivery(session, room)) if room.most > 0 else None
+
+    def _room(self) -> Room:
+        return Room(self.flights.free, self.flights.per_destination, dict(self.flights.busy))
 
     async def drain(self) -> None:
         await self.flights.drain()

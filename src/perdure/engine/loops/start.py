@@ -43,6 +43,7 @@ RECORD_PAUSE_SECS = 0.5
 @dataclass(frozen=True, slots=True)
 class StartSettings:
     most_in_flight: int
+    per_destination: int
     claim_batch: int
     claim_timeout_secs: float
     interval_secs: float
@@ -84,7 +85,11 @@ class StartLoop(Loop):
         self._settings = settings
         self._listener = listener
         self.flights = Flights(
-            settings.most_in_flight, settings.grace_secs, lambda: wakeups.wake(Topic.START), listener.in_flight
+            settings.most_in_flight,
+            settings.per_destination,
+            settings.grace_secs,
+            lambda: wakeups.wake(Topic.START),
+            listener.in_flight,
         )
 
     async def run_once(self) -> bool:
@@ -102,10 +107,12 @@ class StartLoop(Loop):
             namespaces=self._settings.namespaces,
             kind_limits=self._settings.kind_limits,
             namespace_limits=self._settings.namespace_limits,
+            per_destination=self.flights.per_destination,
+            busy=dict(self.flights.busy),
         )
         claimed = await self._store.write(lambda session: claim(session, request))
         for row in claimed.to_start:
-            self.flights.launch(self._start(row), f"start {row['id']}")
+            self.flights.launch(self._start(row), f"start {row['id']}", row["destination"])
         return bool(claimed.to_start or claimed.running)
 
     async def drain(self) -> None:

@@ -5,7 +5,8 @@ WITH RECURSIVE lanes(lane) AS (
     SELECT (SELECT t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane > lanes.lane ORDER BY t.lane LIMIT 1)
     FROM lanes WHERE lanes.lane IS NOT NULL
 )
-SELECT head.lane, head.executor, head.kind, head.namespace, head.rules, head.metadata, EXISTS (
+SELECT head.lane, head.executor, head.kind, head.namespace, head.destination, head.rules, head.metadata,
+    head.priority, head.created_at, head.position, EXISTS (
         SELECT 1 FROM pause WHERE (pause.scope = 'kind' AND pause.name = head.kind)
             OR (pause.scope = 'namespace' AND pause.name = head.namespace)
     ) AS held_back
@@ -22,7 +23,8 @@ WITH RECURSIVE lanes(lane) AS (
     SELECT (SELECT t.lane FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane > lanes.lane ORDER BY t.lane LIMIT 1)
     FROM lanes WHERE lanes.lane IS NOT NULL
 )
-SELECT head.lane, head.executor, head.kind, head.namespace, head.rules, head.metadata, EXISTS (
+SELECT head.lane, head.executor, head.kind, head.namespace, head.destination, head.rules, head.metadata,
+    head.priority, head.created_at, head.position, EXISTS (
         SELECT 1 FROM pause WHERE (pause.scope = 'kind' AND pause.name = head.kind)
             OR (pause.scope = 'namespace' AND pause.name = head.namespace)
     ) AS held_back
@@ -33,38 +35,51 @@ FROM lanes JOIN task head ON head.id = (
 WHERE lanes.lane IS NOT NULL
 
 -- name: lane_heads @postgres
-SELECT head.* FROM {rows(lane bigint, room int)}
-CROSS JOIN LATERAL (
-    SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures,
-           t.last_updated, t.priority, t.created_at, t.position
-    FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
-    ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT input.room
-) AS head
-ORDER BY head.priority DESC, head.created_at, head.position LIMIT :most
+SELECT * FROM (
+    SELECT head.*, input.places, row_number() OVER (
+        PARTITION BY input.team ORDER BY head.priority DESC, head.created_at, head.position) AS place
+    FROM {rows(lane bigint, room int, team int, places int)}
+    CROSS JOIN LATERAL (
+        SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures,
+               t.last_updated, t.priority, t.created_at, t.position
+        FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
+        ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT input.room
+    ) AS head
+) AS placed
+WHERE place <= places
+ORDER BY priority DESC, created_at, position LIMIT :most
 
 -- name: lane_heads @sqlite
-SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures, t.last_updated
-FROM {rows(lane bigint, room int)}
-CROSS JOIN json_each((
-    SELECT json_group_array(id) FROM (
-        SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
-        ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT :most
-    )
-)) AS head ON head.key < input.room
-CROSS JOIN task t ON t.id = head.value
-ORDER BY t.priority DESC, t.created_at, t.position LIMIT :most
+SELECT * FROM (
+    SELECT t.id, t.lane, t.kind, t.namespace, t.metadata, t.expected_count, t.success, t.failures, t.last_updated,
+           t.priority, t.created_at, t.position, input.places, row_number() OVER (
+        PARTITION BY input.team ORDER BY t.priority DESC, t.created_at, t.position) AS place
+    FROM {rows(lane bigint, room int, team int, places int)}
+    CROSS JOIN json_each((
+        SELECT json_group_array(id) FROM (
+            SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
+            ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT :most
+        )
+    )) AS head ON head.key < input.room
+    CROSS JOIN task t ON t.id = head.value
+)
+WHERE place <= places
+ORDER BY priority DESC, created_at, position LIMIT :most
 
 -- name: take_heads @postgres
 WITH heads AS (
-    SELECT head.lane FROM {rows(lane bigint, room int)}
+    SELECT head.*, input.places, row_number() OVER (
+        PARTITION BY input.team ORDER BY head.priority DESC, head.created_at, head.position) AS place
+    FROM {rows(lane bigint, room int, team int, places int)}
     CROSS JOIN LATERAL (
         SELECT t.lane, t.priority, t.created_at, t.position
         FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
         ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT input.room
     ) AS head
-    ORDER BY head.priority DESC, head.created_at, head.position LIMIT :most
+), chosen AS (
+    SELECT lane FROM heads WHERE place <= places ORDER BY priority DESC, created_at, position LIMIT :most
 ), shares AS (
-    SELECT lane, count(*) AS share FROM heads GROUP BY lane
+    SELECT lane, count(*) AS share FROM chosen GROUP BY lane
 )
 SELECT taken.id, taken.lane, taken.last_updated FROM shares
 CROSS JOIN LATERAL (
@@ -74,16 +89,20 @@ CROSS JOIN LATERAL (
 ) AS taken
 
 -- name: take_heads @sqlite
-SELECT t.id, t.lane, t.last_updated
-FROM {rows(lane bigint, room int)}
-CROSS JOIN json_each((
-    SELECT json_group_array(id) FROM (
-        SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
-        ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT :most
-    )
-)) AS head ON head.key < input.room
-CROSS JOIN task t ON t.id = head.value
-ORDER BY t.priority DESC, t.created_at, t.position LIMIT :most
+SELECT id, lane, last_updated FROM (
+    SELECT t.id, t.lane, t.last_updated, t.priority, t.created_at, t.position, input.places, row_number() OVER (
+        PARTITION BY input.team ORDER BY t.priority DESC, t.created_at, t.position) AS place
+    FROM {rows(lane bigint, room int, team int, places int)}
+    CROSS JOIN json_each((
+        SELECT json_group_array(id) FROM (
+            SELECT t.id FROM task t {by(task_claim)} WHERE {claimable(t)} AND t.lane = input.lane
+            ORDER BY t.lane, t.priority DESC, t.created_at, t.position LIMIT :most
+        )
+    )) AS head ON head.key < input.room
+    CROSS JOIN task t ON t.id = head.value
+)
+WHERE place <= places
+ORDER BY priority DESC, created_at, position LIMIT :most
 
 -- name: occupancy @postgres
 SELECT input.n, watched.key, count(*) AS tasks,
@@ -112,7 +131,7 @@ UPDATE task SET from_status = status, status = 'claimed', locked_by = :instance,
     started_at = :now, version = version + 1
 FROM input
 WHERE task.id = input.id AND task.lane = input.lane AND {guard(claimed)} AND NOT task.paused
-RETURNING {moved}, task.completion, task.payload
+RETURNING {moved}, task.completion, task.destination
 
 -- name: open_starts
 INSERT INTO webhook_execution

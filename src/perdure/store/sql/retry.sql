@@ -60,10 +60,10 @@ SELECT DISTINCT task.id FROM {ids} JOIN link ON link.parent_id = input.id
 JOIN task ON task.id = link.child_id AND {guard(released)}
 
 -- name: revise
-WITH input AS (SELECT id, payload, metadata, timeout, actions, retry_policy, lane FROM
-    {rows(id uuid, payload jsonb, metadata jsonb, timeout int, actions jsonb, retry_policy jsonb, lane bigint)})
+WITH input AS (SELECT id, payload, metadata, timeout, actions, retry_policy, lane, destination FROM
+    {rows(id uuid, payload jsonb, metadata jsonb, timeout int, actions jsonb, retry_policy jsonb, lane bigint, destination text)})
 UPDATE task SET payload = input.payload, metadata = input.metadata, timeout = input.timeout, actions = input.actions,
-    retry_policy = input.retry_policy, lane = input.lane
+    retry_policy = input.retry_policy, lane = input.lane, destination = input.destination
 FROM input
 WHERE task.id = input.id AND {guard(retried_by_hand)}
 

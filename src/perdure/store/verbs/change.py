@@ -105,7 +105,7 @@ async def _change_rules_once(session: Session, item: ChangeRules) -> int | Perdu
         if problems:
             return Invalid([Problem(f"task {row['key']!r} ({row['id']})", str(problem)) for problem in problems])
         metadata = msgspec.json.decode(row["metadata"]) if row["metadata"] else {}
-        lane = lane_of(row["executor"], row["namespace"], row["kind"], rules, metadata)
+        lane = lane_of(row["executor"], row["namespace"], row["kind"], rules, metadata, row["destination"])
         changed.append((row["id"], msgspec.json.encode([rule.to_json() for rule in rules]).decode(), lane))
     updated = await session.fetch("change_rules", changed)
     return len(updated)

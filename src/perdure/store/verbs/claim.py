@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 from uuid_utils import uuid7
 
+from perdure.domain.destinations import NOWHERE
 from perdure.domain.keys import Trigger, idempotency_key
 from perdure.domain.model import Executor
 from perdure.domain.rules import (
@@ -41,6 +42,16 @@ class Claim:
     namespaces: frozenset[str] = frozenset()
     kind_limits: Mapping[str, int] = field(default_factory=dict)
     namespace_limits: Mapping[str, int] = field(default_factory=dict)
+    per_destination: int | None = None
+    """Most calls under way to one destination; None sets no limit."""
+    busy: Mapping[str, int] = field(default_factory=dict)
+    """How many calls of this instance are under way to which destination."""
+
+    def places(self, destination: str) -> int:
+        """How many tasks that call this destination could be sent at once."""
+        if self.per_destination is None or destination == NOWHERE:
+            return self.most
+        return min(self.most, self.per_destination - self.busy.get(destination, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +71,11 @@ async def claim(session: Session, request: Claim) -> Claimed:
     if any(limits for _, limits in lanes):
         picked, seen = await _pick_within_limits(session, request, lanes)
     else:
-        rows = [(lane["lane"], request.most) for lane, _ in lanes]
-        heads = await session.fetch("take_heads", rows, most=request.most)
+        # What is next stands at the head of one of as many lanes: no need to look into more.
+        near = sorted((lane for lane, _ in lanes), key=_order)[: request.most]
+        heads = await session.fetch(
+            "take_heads", _rooms(request, [(lane, request.most) for lane in near]), most=request.most
+        )
         picked, seen = heads, len(heads)
     # A worker runs what it claims; on_start has to be accepted first.
     works = request.executor is Executor.WORKER
@@ -82,6 +96,24 @@ async def claim(session: Session, request: Claim) -> Claimed:
     return await _open_starts(session, request, claimed, seen)
 
 
+def _order(lane: Row) -> tuple[object, ...]:
+    """Lanes in the order in which their first tasks are claimed."""
+    return -lane["priority"], lane["created_at"], lane["position"]
+
+
+def _rooms(request: Claim, lanes: Sequence[tuple[Row, int]]) -> list[tuple[int, int, int, int]]:
+    """For each lane how many tasks may start from it, and from all lanes together that call the same destination."""
+    teams: dict[object, int] = {}
+    rows = []
+    for lane, room in lanes:
+        destination = lane["destination"]
+        # Those who call nobody share nothing.
+        team = teams.setdefault(destination or lane["lane"], len(teams))
+        places = request.places(destination)
+        rows.append((lane["lane"], min(room, places), team, places))
+    return rows
+
+
 def _moved(row: Row, source: Status, target: Status, reason: str | None = None) -> Moved:
     return Moved(row["id"], row["batch_id"], row["kind"], source, target, row["attempt"], reason)
 
@@ -96,6 +128,7 @@ async def _open_lanes(session: Session, request: Claim) -> list[tuple[Row, list[
             or (request.kinds and kind not in request.kinds)
             or (request.namespaces and namespace not in request.namespaces)
             or lane["held_back"]
+            or request.places(lane["destination"]) <= 0
         ):
             continue
         rules = [Rule.from_json(rule) for rule in msgspec.json.decode(lane["rules"])]
@@ -111,10 +144,10 @@ async def _pick_within_limits(
     """The tasks that may start together; one instance at a time, so that no two admit at once."""
     await session.fetch("lock_name", name="rules")
     occupancy = await _occupancy(session, [limit for _, limits in lanes for limit in limits])
-    rooms = [(lane["lane"], occupancy.room(limits, request.most)) for lane, limits in lanes]
-    blocked = [lane for lane, room in rooms if room == 0]
-    session.changes.count("blocked_by_concurrency", by=len(blocked))
-    heads = await session.fetch("lane_heads", [(lane, room) for lane, room in rooms if room > 0], most=request.most)
+    rooms = [(lane, occupancy.room(limits, request.most)) for lane, limits in lanes]
+    free = [(lane, room) for lane, room in rooms if room > 0]
+    session.changes.count("blocked_by_concurrency", by=len(rooms) - len(free))
+    heads = await session.fetch("lane_heads", _rooms(request, free), most=request.most)
     limits_by_lane = {lane["lane"]: limits for lane, limits in lanes}
     admitted = occupancy.admit(
         Candidate(
@@ -170,6 +203,7 @@ async def _open_starts(session: Session, request: Claim, claimed: Sequence[Row],
             _moved(row, Status.CLAIMED, Status.RUNNING, "on_start was received before a restart")
         )
     session.changes.count("idempotent_skips", Trigger.START, len(running))
+    session.changes.count("idempotent_conflicts", by=len(others) - len(received))
     return Claimed([keys[key] for key in keys if key in mine], running, seen)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from perdure.domain.destinations import NOWHERE
 from perdure.domain.errors import Conflict, NotFound
 from perdure.store.changes import Row
 from perdure.store.interface import Session
@@ -24,9 +25,24 @@ class Settled:
     next_send_at: datetime | None
 
 
-async def take_deliveries(session: Session, most: int, stale: datetime) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many calls may leave: so many in all, so many to one destination, fewer to those that are busy."""
+
+    most: int
+    places: int
+    busy: Mapping[str, int] = field(default_factory=dict)
+    """How many calls are under way to which destination."""
+
+    def rows(self) -> list[tuple[str, int]]:
+        """What is left for each busy destination. Rows from before there were any share nothing."""
+        left = [(destination, self.places - count) for destination, count in self.busy.items() if destination]
+        return [(NOWHERE, self.most), *left]
+
+
+async def take_deliveries(session: Session, room: Room, stale: datetime) -> list[Row]:
     """Rows that are due, now ours to send until `stale`; after that, whoever comes first takes them over."""
-    due = await session.fetch("due_deliveries", most=most)
+    due = await session.fetch("due_deliveries", room.rows(), most=room.most, places=room.places)
     return await session.fetch(
         "take_deliveries", [(row["id"],) for row in due], stale=stale, instance=session.options.instance
     )
@@ -46,8 +62,9 @@ async def settle_deliveries(session: Session, items: Sequence[Settled]) -> list[
     return [item.id in settled for item in items]
 
 
-async def next_delivery(session: Session) -> datetime | None:
-    moment: datetime | None = (await session.fetch("next_delivery"))[0]["due_at"]
+async def next_delivery(session: Session, room: Room) -> datetime | None:
+    """The earliest moment at which a webhook is due to a destination with a place for it."""
+    moment: datetime | None = (await session.fetch("next_delivery", room.rows()))[0]["due_at"]
     return moment
 
 

@@ -149,7 +149,7 @@ def _edited(row: Row, edit: Edit) -> tuple[object, ...]:
         merged = _merged(row, edit.metadata)
         metadata = msgspec.json.encode(merged).decode()
         rules = _rules(row)
-        lane = lane_of(row["executor"], row["namespace"], row["kind"], rules, merged)
+        lane = lane_of(row["executor"], row["namespace"], row["kind"], rules, merged, row["destination"])
     return (
         row["id"],
         metadata,

@@ -15,7 +15,7 @@ from perdure.store.interface import Session
 RETRIED_REASON = "retried by hand"
 
 Revision = Callable[[Row], tuple[tuple[object, ...], list[Problem]]]
-"""The new payload, metadata, timeout, actions, policy and lane of a task, or what is wrong with them."""
+"""The new payload, metadata, timeout, actions, policy, lane and destination of a task, or what is wrong with them."""
 
 _MET = {
     Condition.ON_SUCCESS: frozenset({Status.SUCCESS}),
