@@ -17,6 +17,7 @@ from perdure.cli.main import app
 from perdure.cli.preview import draw
 from perdure.domain.policy import RetryPolicy
 from perdure.domain.preview import preview
+from tests.docs.programs import Server, environment
 from tests.domain.policies import LIMITS, NOW, accept, policies
 
 EXPONENTIAL = """\
@@ -52,6 +53,19 @@ def printed(*arguments: str) -> str:
     result = run(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def test_a_server_is_asked_for_the_policies_that_it_knows(folder: Path) -> None:
+    (folder / "perdure.toml").write_text("[retry.policies.bank]\nmax_retries = 2\njitter = 'none'\n")
+    with Server(folder, environment(folder), "--no-engine", "--port", "0") as server:
+        server.wait_until_started()
+        (folder / "perdure.toml").unlink()
+        flags = ("--url", f"http://{server.address}")
+
+        assert printed("bank", *flags).startswith("bank: exponential_backoff, 2 retries, jitter: none\n")
+        assert json.loads(printed("bank", "--json", *flags))["policy"]["name"] == "bank"
+        assert "max_retries" in refused('{"max_retries": 0}', *flags)
+        assert "bank" in refused("bank")
 
 
 def refused(*arguments: str) -> str:

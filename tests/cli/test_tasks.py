@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from perdure.api.shapes import FullTask, ShortTask
+from perdure.store.interface import Session
+from perdure.store.verbs.deliver import Room, Settled, settle_deliveries, take_deliveries
 from tests.cli.place import RECEIVER, Place, hook
 from tests.engine.definitions import STEADY, UNKNOWN, task
 from tests.engine.driven import Driven
@@ -141,6 +143,28 @@ def test_a_failure_that_is_final(place: Place) -> None:
     assert "  on_start webhook failed: HTTP 500" in shown
     assert any(line.split() == ["end", "failure", "0", "Success", "1", "-", "HTTP", "202"] for line in shown)
     assert shown[-1].startswith(f"  try it again, with a fresh budget: perdure task retry {ids['a']} --database-url ")
+
+
+def test_a_webhook_that_was_given_up_is_sent_again(every_place: Place) -> None:
+    ids = every_place.submit(hook("a", on_success=[{"params": {"url": RECEIVER}}]))
+    every_place.end(ids["a"])
+
+    async def give_up(session: Session) -> None:
+        (row,) = await take_deliveries(session, Room(1, 1), session.now)
+        await settle_deliveries(session, [Settled(row["id"], 1, "success", "failure", 410, "HTTP 410", None)])
+
+    every_place.play(lambda driven: driven.instance.store.write(give_up))
+
+    advice = every_place.prints("task", "show", ids["a"]).splitlines()[-1]
+    _, _, command = advice.partition("the end webhook was given up; send it again: perdure ")
+    verb, delivery = command.split()[:2], command.split()[2]
+    assert verb == ["task", "redrive"]
+    assert every_place.prints(*verb, delivery) == f"Due again: the success webhook of task {ids['a']}.\n"
+    every_place.play(lambda driven: driven.deliver())
+    (sent,) = [one for one in every_place.answers("task", "show", ids["a"])["deliveries"] if one["trigger"] == "end"]
+    assert (sent["status"], sent["last_status"], sent["attempts"]) == ("success", 202, 2)
+    assert "accepted already" in every_place.refuses(*verb, delivery)
+    assert every_place.refuses(*verb, UNKNOWN).startswith("There is no delivery")
 
 
 def test_a_task_that_waits_names_what_it_waits_for(place: Place) -> None:

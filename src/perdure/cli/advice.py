@@ -153,6 +153,6 @@ def _steps_of_deliveries(known: Known) -> list[str]:
         if delivery.status == "failure" and delivery.trigger != "start" and delivery.next_send_at is None
     ]
     return [
-        f"the {delivery.trigger} webhook was given up; send it again: POST /deliveries/{delivery.id}/retry"
+        f"the {delivery.trigger} webhook was given up; send it again: {known.command('redrive', delivery.id)}"
         for delivery in given_up
     ]

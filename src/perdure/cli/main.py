@@ -14,12 +14,11 @@ from rich.table import Table
 from perdure import __version__
 from perdure.cli import batches, tasks
 from perdure.cli.options import ConfigFlag, DatabaseFlag, JsonFlag, fail, load_settings
-from perdure.cli.preview import draw, read_policy
+from perdure.cli.preview import preview
 from perdure.cli.retries import retries
 from perdure.cli.submitting import submit
-from perdure.clock import SystemClock
 from perdure.config import ConfigurationError, new_instance_id, render_settings
-from perdure.domain.errors import Invalid, PerdureError
+from perdure.domain.errors import PerdureError
 from perdure.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
 
 app = typer.Typer(
@@ -30,6 +29,7 @@ app.add_typer(tasks.app, name="task")
 app.add_typer(batches.app, name="batch")
 app.command("submit")(submit)
 app.command("retries")(retries)
+app.command("preview")(preview)
 app.add_typer(config_app, name="config")
 
 
@@ -121,28 +121,6 @@ def migrate(config: ConfigFlag = None, database_url: DatabaseFlag = None) -> Non
     except (PerdureError, OSError) as error:
         fail(f"{error}")
     print("The database is up to date.")
-
-
-@app.command()
-def preview(
-    policy: Annotated[str, typer.Argument(help="JSON, @file with JSON, or the name of a configured policy.")],
-    config: ConfigFlag = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Show what a retry policy would do. Needs no server and no database."""
-    from perdure.engine.policies import policies_from, preview_policy
-
-    policies = policies_from(load_settings({}, config))
-    try:
-        shown = preview_policy(read_policy(policy), policies, SystemClock().now())
-    except Invalid as error:
-        fail("The policy has problems:", *(f"  - {problem}" for problem in error.problems))
-    except ValueError as error:
-        fail(str(error))
-    if as_json:
-        print(json.dumps(shown.to_json()))
-    else:
-        draw(shown, Console())
 
 
 @config_app.command("show")

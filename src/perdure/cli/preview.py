@@ -6,12 +6,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
+from perdure import client
+from perdure.cli.options import ConfigFlag, DatabaseFlag, JsonFlag, UrlFlag, fail, load_settings
+from perdure.cli.target import Target
+from perdure.clock import SystemClock
 from perdure.domain.durations import show_duration
+from perdure.domain.errors import Invalid
 from perdure.domain.policy import Jitter, RetryPolicy
 from perdure.domain.preview import Preview, PreviewedRetry
 
@@ -30,6 +36,48 @@ class _Pen:
 
 _PEN = _Pen("·", "━", "●")
 _PLAIN_PEN = _Pen(".", "=", "o")
+
+
+def preview(
+    policy: Annotated[str, typer.Argument(help="JSON, @file with JSON, or the name of a configured policy.")],
+    config: ConfigFlag = None,
+    database_url: DatabaseFlag = None,
+    url: UrlFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a retry policy would do. Needs no server and no database; a server knows its own named policies."""
+    target = Target(config, database_url, url, as_json)
+    try:
+        given = read_policy(policy)
+    except ValueError as error:
+        fail(str(error))
+    if target.server is None:
+        shown = _preview_here(given, config, database_url)
+    else:
+        shown = _as_ours(target.run(lambda client: client.preview(given)))
+    if as_json:
+        print(json.dumps(shown.to_json()))
+    else:
+        draw(shown, Console())
+
+
+def _preview_here(given: Mapping[str, Any] | str, config: Path | None, database_url: str | None) -> Preview:
+    from perdure.engine.policies import policies_from, preview_policy
+
+    policies = policies_from(load_settings({"server.database_url": database_url}, config))
+    try:
+        return preview_policy(given, policies, SystemClock().now())
+    except Invalid as error:
+        fail("The policy has problems:", *(f"  - {problem}" for problem in error.problems))
+
+
+def _as_ours(told: client.Preview) -> Preview:
+    """What a server has told."""
+    timeline = [
+        PreviewedRetry(one.attempt, one.delay_secs, one.earliest_secs, one.expected_secs, one.latest_secs)
+        for one in told.timeline
+    ]
+    return Preview(RetryPolicy.from_json(told.policy), tuple(timeline), told.total_span_secs, tuple(told.warnings))
 
 
 def read_policy(argument: str) -> Mapping[str, Any] | str:

@@ -186,6 +186,23 @@ def resume_task(
     _act(Target(config, database_url, url, as_json), lambda client: client.resume(id), "Resumed")
 
 
+@app.command("redrive")
+def redrive_delivery(
+    id: Annotated[str, typer.Argument(help="The delivery's id, a UUID; `task show` tells it.", metavar="DELIVERY")],
+    config: ConfigFlag = None,
+    database_url: DatabaseFlag = None,
+    url: UrlFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Send an end or cancel webhook that was given up once more. A server does it; this makes it due."""
+    delivery = Target(config, database_url, url, as_json).run(lambda client: client.redrive(id))
+    if as_json:
+        print_json(delivery)
+    else:
+        trigger = delivery.condition if delivery.trigger == "end" else delivery.trigger
+        print(f"Due again: the {clean(trigger)} webhook of task {clean(delivery.task_id)}.")
+
+
 def _act(target: Target, action: Callable[[AsyncClient], Awaitable[Task]], done: str) -> None:
     task = target.run(action)
     if target.as_json:
