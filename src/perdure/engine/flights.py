@@ -12,6 +12,8 @@ from typing import Any, Protocol
 log = logging.getLogger("perdure.engine")
 
 CANCEL_SECS = 5.0
+#: How many answers for each place may wait to be written down before nothing more is sent.
+MOST_UNWRITTEN = 4
 
 
 class SendListener(Protocol):
@@ -20,6 +22,21 @@ class SendListener(Protocol):
     def sent(self, trigger: str, accepted: bool, seconds: float, /) -> None: ...
 
     def in_flight(self, change: int, /) -> None: ...
+
+
+class Flight:
+    """One call. Its place is free again once its answer is there; writing that down takes none."""
+
+    def __init__(self, destination: str, land: Callable[[Flight], None]) -> None:
+        self.destination = destination
+        self._land = land
+        self._flying = True
+
+    def land(self) -> None:
+        """Call it when the answer is there; done by itself at the end."""
+        if self._flying:
+            self._flying = False
+            self._land(self)
 
 
 class Flights:
@@ -41,24 +58,28 @@ class Flights:
         self._grace_secs = grace_secs
         self._landed = landed
         self._counted = counted
+        self._flying = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.busy: Counter[str] = Counter()
         """How many calls are under way to which destination."""
 
     def __len__(self) -> int:
+        """How many are under way or being written down."""
         return len(self._tasks)
 
     @property
     def free(self) -> int:
         """How many more may leave now."""
-        return self._limit - len(self._tasks)
+        return min(self._limit - self._flying, MOST_UNWRITTEN * self._limit - len(self._tasks))
 
-    def launch(self, call: Coroutine[Any, Any, None], name: str, destination: str) -> None:
-        task = asyncio.create_task(call, name=name)
-        self._tasks.add(task)
+    def launch(self, call: Callable[[Flight], Coroutine[Any, Any, None]], name: str, destination: str) -> None:
+        flight = Flight(destination, self._free_place)
+        self._flying += 1
         self.busy[destination] += 1
         self._counted(1)
-        task.add_done_callback(partial(self._arrive, destination))
+        task = asyncio.create_task(call(flight), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._end, flight))
 
     async def settled(self) -> None:
         """Wait until all have landed."""
@@ -74,15 +95,22 @@ class Flights:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CANCEL_SECS)
 
-    def _arrive(self, destination: str, task: asyncio.Task[None]) -> None:
-        full = self.free <= 0 or self.busy[destination] >= self.per_destination
+    def _end(self, flight: Flight, task: asyncio.Task[None]) -> None:
+        full = self.free <= 0
         self._tasks.discard(task)
-        self.busy[destination] -= 1
-        if not self.busy[destination]:
-            del self.busy[destination]
-        self._counted(-1)
+        flight.land()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a call failed in an unforeseen way; it is repeated after its lease", exc_info=error)
+        if full:
+            self._landed()
+
+    def _free_place(self, flight: Flight) -> None:
         # As long as there were places, nobody waited for one.
+        full = self.free <= 0 or self.busy[flight.destination] >= self.per_destination
+        self._flying -= 1
+        self.busy[flight.destination] -= 1
+        if not self.busy[flight.destination]:
+            del self.busy[flight.destination]
+        self._counted(-1)
         if full:
             self._landed()

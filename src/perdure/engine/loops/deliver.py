@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 
 from perdure.clock import Clock
@@ -15,7 +16,7 @@ from perdure.domain.errors import Unavailable
 from perdure.domain.keys import Trigger
 from perdure.domain.requested_delay import requested_delay
 from perdure.engine.calls import Calls, log_fields
-from perdure.engine.flights import Flights, SendListener
+from perdure.engine.flights import Flight, Flights, SendListener
 from perdure.engine.loops.loop import Loop
 from perdure.engine.wakeups import Topic, Wakeups
 from perdure.engine.writer import Writer
@@ -84,7 +85,7 @@ class DeliverLoop(Loop):
         stale = self._clock.now() + timedelta(seconds=self._settings.claim_timeout_secs)
         rows = await self._store.write(lambda session: take_deliveries(session, room, stale))
         for row in rows:
-            self.flights.launch(self._deliver(row), f"deliver {row['idempotency_key']}", row["destination"])
+            self.flights.launch(partial(self._deliver, row), f"deliver {row['idempotency_key']}", row["destination"])
         return bool(rows)
 
     async def next_moment(self) -> datetime | None:
@@ -98,7 +99,7 @@ class DeliverLoop(Loop):
     async def drain(self) -> None:
         await self.flights.drain()
 
-    async def _deliver(self, row: Row) -> None:
+    async def _deliver(self, row: Row, flight: Flight) -> None:
         trigger = Trigger(row["condition"] if row["trigger"] == "end" else row["trigger"])
         request = self._calls.build(row["params"], row["task_id"], trigger, row["attempt"], row["action_index"])
         try:
@@ -121,6 +122,7 @@ class DeliverLoop(Loop):
                 extra=log_fields(request),
             )
             return
+        flight.land()
         self._listener.sent(trigger.value, answer.accepted, answer.duration_secs)
         settled = self._judge(row, trigger, answer)
         if not answer.accepted:

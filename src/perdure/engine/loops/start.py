@@ -20,7 +20,7 @@ from perdure.domain.errors import PerdureError, Problem, Unavailable
 from perdure.domain.keys import Trigger
 from perdure.domain.model import Completion, Executor, Failure, FailureTrigger
 from perdure.engine.calls import Calls, log_fields
-from perdure.engine.flights import Flights, SendListener
+from perdure.engine.flights import Flight, Flights, SendListener
 from perdure.engine.intake import check_webhook, encode_json
 from perdure.engine.loops.loop import Loop
 from perdure.engine.wakeups import Topic, Wakeups
@@ -112,14 +112,14 @@ class StartLoop(Loop):
         )
         claimed = await self._store.write(lambda session: claim(session, request))
         for row in claimed.to_start:
-            self.flights.launch(self._start(row), f"start {row['id']}", row["destination"])
+            self.flights.launch(partial(self._start, row), f"start {row['id']}", row["destination"])
         return bool(claimed.to_start or claimed.running)
 
     async def drain(self) -> None:
         """Let calls under way finish for a while; the rest keeps its key and is taken over after its lease."""
         await self.flights.drain()
 
-    async def _start(self, row: Row) -> None:
+    async def _start(self, row: Row, flight: Flight) -> None:
         attempt = row["attempt"]
         (params,) = actions_for(row["actions"], Trigger.START)
         request = self._calls.build(params, row["id"], Trigger.START, attempt)
@@ -143,6 +143,7 @@ class StartLoop(Loop):
                 extra=log_fields(request, attempt=attempt),
             )
             return
+        flight.land()
         self._listener.sent(Trigger.START.value, self._is_success(answer), answer.duration_secs)
         await self._record(request, self._answered(row, request, answer))
 
