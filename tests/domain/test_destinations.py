@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.domain.destinations import destination_of
+from perdure.domain.destinations import NOWHERE, destination_of
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,10 @@ from perdure.domain.destinations import destination_of
 )
 def test_a_destination_is_scheme_host_and_port(url: str, destination: str) -> None:
     assert destination_of(url) == destination
+
+
+@pytest.mark.parametrize(
+    "url", ["", "x", "http://", "http://a:b/", "http://a:99999/", "http://[::1/", "//a/b", "http://:80/"]
+)
+def test_what_is_no_url_leads_nowhere(url: str) -> None:
+    assert destination_of(url) == NOWHERE

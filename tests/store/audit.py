@@ -71,7 +71,7 @@ def _audit_task(task: Row) -> None:
         assert status is Status.RETRY_PENDING and task["paused"], shown
     whose = (task["executor"], task["namespace"], task["kind"])
     assert task["lane"] == _lane(*whose, task["rules"], task["metadata"], task["destination"]), shown
-    called = [destination_of_action(params) for params in actions_for(task["actions"], Trigger.START)]
+    called = [destination_of_action(params) for params in actions_for(task["actions"], Trigger.START, task["attempt"])]
     assert task["destination"] == (called[0] if called else NOWHERE), shown
 
 

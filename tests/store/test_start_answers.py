@@ -173,6 +173,39 @@ async def test_the_receiver_says_how_it_wants_to_be_canceled(scenario: Scenario)
     assert json.loads(row["params"]) == json.loads(CANCEL)
 
 
+async def test_how_to_cancel_is_known_for_one_attempt_only(scenario: Scenario) -> None:
+    await scenario.submit(a_task("task", on_cancel=[a_call("own")], retry=fixed_retry()))
+    for attempt in range(3):
+        await scenario.claim()
+        if attempt < 2:
+            await scenario.accept("task", cancel_params=f'{{"url": "https://a.example/{attempt}", "verb": "Post"}}')
+            await scenario.fail("task")
+            scenario.clock.advance(10)
+            await scenario.release_due()
+
+    await scenario.cancel("task")
+
+    rows = await scenario.query("SELECT params FROM webhook_execution WHERE trigger = 'cancel'")
+    assert [json.loads(row["params"])["url"] for row in rows] == ["https://receiver.example/own"]
+    assert (await scenario.task("task")).actions.count("Cancel") == 2
+
+
+async def test_an_attempt_has_one_way_to_be_canceled(scenario: Scenario) -> None:
+    await scenario.submit(a_task("task"))
+    await scenario.claim()
+    await scenario.accept("task", cancel_params='{"url": "https://a.example/first", "verb": "Post"}')
+    await scenario.fail("task")
+    await scenario.retry("task")
+    await scenario.claim()
+    await scenario.accept("task", cancel_params=CANCEL)
+
+    await scenario.cancel("task")
+
+    (row,) = await scenario.query("SELECT params, idempotency_key FROM webhook_execution WHERE trigger = 'cancel'")
+    assert json.loads(row["params"]) == json.loads(CANCEL)
+    assert row["idempotency_key"].endswith(":cancel:1")
+
+
 async def test_it_comes_after_the_cancel_actions_of_the_task(scenario: Scenario) -> None:
     await scenario.submit(a_task("task", on_cancel=[a_call("one"), a_call("two")]))
     await scenario.claim()

@@ -108,8 +108,7 @@ class Intake:
         rules = parse_rules([], path, draft.rules, metadata, draft.expected_count) if draft.rules else []
         executor = Executor.WORKER if draft.on_start is None else Executor.WEBHOOK
         actions = _actions(problems, path, draft, self.egress)
-        # A URL that was refused may be no URL at all.
-        destination = NOWHERE if draft.on_start is None or problems else destination_of(draft.on_start.params.url)
+        destination = NOWHERE if draft.on_start is None else destination_of(draft.on_start.params.url)
         run_at = start_moment(problems, path, draft, now)
         if draft.retry is None:
             policy = _policy_json(self.policies.default_for(draft.kind, batch.namespace))

@@ -25,7 +25,7 @@ def revise(
     check_range(problems, "timeout", draft.timeout, *TIMEOUT_RANGE)
     actions = _actions(problems, row, draft, egress)
     destination = row["destination"]
-    if draft.on_start is not None and not problems:
+    if draft.on_start is not None:
         destination = destination_of(draft.on_start.params.url)
     metadata, lane = _metadata(problems, row, draft, destination)
     payload = row["payload"]

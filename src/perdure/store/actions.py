@@ -14,6 +14,8 @@ class StoredAction(msgspec.Struct):
     trigger: str
     condition: str | None
     params: msgspec.Raw
+    attempt: int | msgspec.UnsetType = msgspec.UNSET
+    """The attempt that it belongs to, if its receiver named it; an action of the task belongs to every attempt."""
 
 
 class _Target(msgspec.Struct):
@@ -30,15 +32,15 @@ _WANTED = {
 }
 
 
-def actions_for(actions: str, trigger: Trigger) -> list[str]:
-    """The parameters, as JSON text, of every action that `trigger` sets off."""
+def actions_for(actions: str, trigger: Trigger, attempt: int) -> list[str]:
+    """The parameters, as JSON text, of every action that `trigger` sets off in an attempt."""
     name, condition = _WANTED[trigger]
     if f'"{name}"' not in actions:
         return []
     return [
         bytes(action.params).decode()
         for action in _decode(actions)
-        if action.trigger == name and action.condition == condition
+        if action.trigger == name and action.condition == condition and action.attempt in (msgspec.UNSET, attempt)
     ]
 
 
@@ -46,7 +48,7 @@ def deliveries_for(row: Row, trigger: Trigger, attempt: int) -> list[Delivery]:
     """What must be sent to whom because `trigger` happened to the task of this row."""
     return [
         Delivery(row["id"], trigger, attempt, index, params)
-        for index, params in enumerate(actions_for(row["actions"], trigger))
+        for index, params in enumerate(actions_for(row["actions"], trigger, attempt))
     ]
 
 
@@ -55,10 +57,11 @@ def destination_of_action(params: str) -> str:
     return destination_of(_decode_target(params).url)
 
 
-def with_cancel_action(actions: str, params: str) -> str:
-    """The actions with one more to call when the task is canceled."""
-    added = StoredAction("Webhook", "Cancel", None, msgspec.Raw(params))
-    return msgspec.json.encode([*_decode(actions), added]).decode()
+def with_cancel_action(actions: str, params: str, attempt: int) -> str:
+    """The actions with one to call when this attempt is canceled, instead of what its receiver named before."""
+    lasting = [action for action in _decode(actions) if action.attempt is msgspec.UNSET]
+    named = StoredAction("Webhook", "Cancel", None, msgspec.Raw(params), attempt)
+    return msgspec.json.encode([*lasting, named]).decode()
 
 
 def replace_start_action(actions: str, start: bytes) -> str:

@@ -121,7 +121,7 @@ class StartLoop(Loop):
 
     async def _start(self, row: Row, flight: Flight) -> None:
         attempt = row["attempt"]
-        (params,) = actions_for(row["actions"], Trigger.START)
+        (params,) = actions_for(row["actions"], Trigger.START, attempt)
         request = self._calls.build(params, row["id"], Trigger.START, attempt)
         try:
             answer = await self._sender.send(request)

@@ -98,10 +98,10 @@ async def _keep_cancel_actions(session: Session, named: dict[str, Answered]) -> 
         if row["status"] == Status.CANCELED:
             session.changes.deliveries.append(_late_cancel(row, params))
         elif Status(row["status"]).is_live:
-            changed.append((row["id"], row["attempt"], with_cancel_action(row["actions"], params)))
+            changed.append((row["id"], row["attempt"], with_cancel_action(row["actions"], params, row["attempt"])))
     await session.fetch("replace_actions", changed)
 
 
 def _late_cancel(row: Row, params: str) -> Delivery:
-    index = len(actions_for(row["actions"], Trigger.CANCEL))
+    index = len(actions_for(row["actions"], Trigger.CANCEL, row["attempt"]))
     return Delivery(row["id"], Trigger.CANCEL, row["attempt"], index, params)
