@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from perdure import Context, Perdure
 from tests.engine.driven import eventually
 from tests.worker.workshop import MakeWorkshop, Workshop
@@ -94,7 +96,7 @@ async def test_a_cancel_on_another_instance_is_noticed_with_the_next_heartbeat(
 
 
 async def test_who_does_not_heed_it_keeps_its_place_but_changes_nothing(
-    app: Perdure, make_workshop: MakeWorkshop
+    app: Perdure, make_workshop: MakeWorkshop, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
@@ -117,6 +119,9 @@ async def test_who_does_not_heed_it_keeps_its_place_but_changes_nothing(
     # Its thread is busy still: there is no place for another.
     await shop.work()
     assert await shop.status(waiting) == "Pending"
+    (told,) = [record for record in caplog.records if "keeps its place" in record.message]
+    assert "No place is left: restart this worker" in told.message
+    assert (told.fields["task"], told.fields["kind"], told.fields["places_left"]) == (id, "stubborn", 0)  # type: ignore[attr-defined]
 
     may_end.set()
     await free_again(shop)

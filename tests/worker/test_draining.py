@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 
 from perdure import Context, Perdure, Retry
+from tests.engine.driven import eventually
 from tests.worker.workshop import MakeWorkshop
 
 
@@ -60,3 +63,55 @@ async def test_what_does_not_end_in_time_is_given_back_at_once_and_costs_no_retr
     await other.pass_time("1h")
     await other.work()
     assert await other.status(id) == "Success"
+
+
+async def test_a_function_in_a_thread_is_told_and_has_a_moment_to_clean_up(
+    app: Perdure, make_workshop: MakeWorkshop
+) -> None:
+    begun, cleaned = threading.Event(), threading.Event()
+
+    @app.task(retry=Retry.fixed("1m", max_retries=3))
+    def long_work(ctx: Context) -> str:
+        begun.set()
+        while not ctx.canceled:
+            time.sleep(0.005)
+        cleaned.set()
+        return "half of it"
+
+    shop = await make_workshop(grace_secs=0)
+    id = await shop.hand_in(long_work)
+    await shop.begin()
+    assert await asyncio.to_thread(begun.wait, 10)
+
+    await shop.hands.stop()
+
+    assert cleaned.is_set()
+    task = await shop.task(id)
+    assert (task.status.label, task.retry_count, task.result) == ("RetryPending", 0, None)
+
+
+async def test_a_function_in_a_thread_that_comes_to_its_end_after_all_is_heard(
+    app: Perdure, make_workshop: MakeWorkshop
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    @app.task
+    def long_work() -> str:
+        begun.set()
+        may_end.wait(10)
+        return "all of it"
+
+    shop = await make_workshop(grace_secs=0)
+    id = await shop.hand_in(long_work)
+    await shop.begin()
+    assert await asyncio.to_thread(begun.wait, 10)
+
+    async def is_told() -> bool:
+        return all(held.context._stopped for held in shop.hands.held)
+
+    stopping = asyncio.create_task(shop.hands.stop())
+    await eventually(is_told)
+    may_end.set()
+    await stopping
+
+    assert (await shop.task(id)).result == '"all of it"'

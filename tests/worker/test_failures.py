@@ -234,6 +234,7 @@ async def test_the_configuration_classifies_exceptions(app: Perdure, make_worksh
         (SystemExit(3), "SystemExit", "SystemExit: 3"),
         (asyncio.CancelledError(), "CancelledError", "CancelledError"),
         (StopIteration(), "StopIteration", "StopIteration"),
+        (KeyboardInterrupt(), "KeyboardInterrupt", "KeyboardInterrupt"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
@@ -257,7 +258,9 @@ async def test_whatever_is_raised_becomes_a_failure(
     assert len(shop.hands.held) == 0
 
 
-@pytest.mark.parametrize("raised", [SystemExit(3), asyncio.CancelledError(), StopIteration(), Unspeakable()])
+@pytest.mark.parametrize(
+    "raised", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), StopIteration(), Unspeakable()]
+)
 async def test_what_an_async_function_raises_does_not_end_the_worker(
     app: Perdure, make_workshop: MakeWorkshop, raised: BaseException
 ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from perdure import Context, NoResult, Perdure
+from perdure import Context, Final, NoResult, Perdure
 from perdure.domain.states import Status
 from tests.worker.workshop import MakeWorkshop
 
@@ -275,3 +275,22 @@ async def test_rules_of_tasks_limit_what_a_worker_runs(app: Perdure, make_worksh
 
     assert {await shop.status(id) for id in ids} == {"Success"}
     assert most == 2
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["success", "failure"])
+async def test_the_last_progress_is_written_with_the_end(
+    app: Perdure, make_workshop: MakeWorkshop, fails: bool
+) -> None:
+    @app.task
+    async def copy(ctx: Context) -> None:
+        for row in range(10):
+            ctx.progress(row + 1, 10)
+        if fails:
+            raise Final("the disk is full")
+
+    shop = await make_workshop()
+    id = await shop.hand_in(copy)
+    await shop.work()
+
+    task = await shop.task(id)
+    assert (task.status.label, task.success, task.expected_count) == ("Failure" if fails else "Success", 10, 10)

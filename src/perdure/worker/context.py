@@ -62,6 +62,8 @@ class Context:
     parents: Sequence[Row] = ()
     _sign: Callable[[Sign], None] = field(default=lambda _: None, repr=False)
     _stopped: bool = field(default=False, repr=False)
+    _heard: bool = field(default=False, repr=False)
+    """Whether the function knows that it was stopped: what it returns then is not the whole of it."""
     _done: int | None = field(default=None, repr=False)
     _total: int | None = field(default=None, repr=False)
 
@@ -84,7 +86,15 @@ class Context:
     @property
     def canceled(self) -> bool:
         """Whether the result is no longer wanted. Async functions are cancelled besides."""
+        self._heard = self._stopped
         return self._stopped
+
+    @property
+    def _last_sign(self) -> Sign | None:
+        """How far the work was when it was last said, if it was."""
+        if self._done is None and self._total is None:
+            return None
+        return Sign(self.task_id, self.attempt, self._done, self._total)
 
     def raise_if_canceled(self) -> None:
         """For functions in threads, which nobody can interrupt: call it between steps."""

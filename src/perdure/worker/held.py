@@ -29,8 +29,12 @@ class Held:
         self.taken_away = True
         self.stop()
 
-    def stop(self) -> None:
+    def tell(self) -> None:
+        """Let a function that asks hear that it should end."""
         self.context._stopped = True
+
+    def stop(self) -> None:
+        self.tell()
         if self.running is not None and self.begun:
             self.running.cancel()
 

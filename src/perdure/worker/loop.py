@@ -20,10 +20,10 @@ from perdure.store.interface import Store
 from perdure.store.verbs.claim import Claim
 from perdure.store.verbs.end import Succeed
 from perdure.store.verbs.fail import Decide, Failed
-from perdure.store.verbs.work import WORKER_LOST, Round, Turn, work
+from perdure.store.verbs.work import WORKER_LOST, Round, Sign, Turn, work
 from perdure.worker.context import Canceled, Context
 from perdure.worker.execution import Execution
-from perdure.worker.handlers import Handler
+from perdure.worker.handlers import Handler, Mode
 from perdure.worker.held import Held, HeldTasks
 from perdure.worker.outcomes import SHUT_DOWN, UNWRITABLE, Raised, deciding_by_name, failure_from
 from perdure.worker.processes import ProcessLost
@@ -97,6 +97,7 @@ class WorkLoop(Loop):
         self._asked = 0
         self._succeeded: list[Succeed] = []
         self._failed: list[Failed] = []
+        self._last_signs: list[Sign] = []
         self._idle = asyncio.Event()
         self._idle.set()
         store.on_commit(self._let_go)
@@ -111,8 +112,8 @@ class WorkLoop(Loop):
         wanted = self._claim()
         if wanted is None and not self.unreported:
             return False
-        told = Round(self._succeeded, self._failed, wanted, self._reading)
-        self._succeeded, self._failed = [], []
+        told = Round(self._succeeded, self._failed, wanted, self._reading, self._last_signs)
+        self._succeeded, self._failed, self._last_signs = [], [], []
         asked = 0 if wanted is None else wanted.most
         self._asked += asked
         try:
@@ -151,6 +152,7 @@ class WorkLoop(Loop):
             # The database is away: keep the results for the next round.
             self._succeeded[:0] = told.succeeded
             self._failed[:0] = told.failed
+            self._last_signs[:0] = told.signs
             raise
         except Exception:
             if len(told.succeeded) + len(told.failed) == 0:
@@ -204,7 +206,9 @@ class WorkLoop(Loop):
         try:
             held.context.raise_if_canceled()
             outcome = await self._execution.run(self._handlers[row["kind"]], row["payload"], held.context)
-            if isinstance(outcome, Raised):
+            if held.context._heard:
+                failure = SHUT_DOWN
+            elif isinstance(outcome, Raised):
                 failure = failure_from(outcome, self._clock.now(), self._settings.classification)
             else:
                 succeeded = Succeed(row["id"], row["attempt"], outcome, linked=row["linked"])
@@ -217,6 +221,9 @@ class WorkLoop(Loop):
     def _settle(self, held: Held, succeeded: Succeed | None, failure: Failure | None) -> None:
         self._held.remove(held)
         if not held.taken_away:
+            sign = held.context._last_sign
+            if sign is not None:
+                self._last_signs.append(sign)
             if succeeded is not None:
                 self._succeeded.append(succeeded)
             elif failure is not None:
@@ -250,11 +257,7 @@ class WorkLoop(Loop):
         ]
         try:
             await self._wait_for_tasks(give_up_at)
-            for held in self._held:
-                held.stop()
-            if self._held:
-                tasks = [held.running for held in self._held if held.running is not None]
-                await asyncio.wait(tasks, timeout=CANCEL_SECS)
+            await self._end_tasks()
             self._give_up()
             await self._hand_in()
             while self.unreported and loop.time() < give_up_at:
@@ -283,6 +286,15 @@ class WorkLoop(Loop):
                     await self._wakeups.wait(Topic.WORK)
             except TimeoutError:
                 break
+
+    async def _end_tasks(self) -> None:
+        """Cancel functions, and tell those in threads, which only they themselves can end; wait for both a while."""
+        for held in self._held:
+            in_thread = self._handlers[held.context.kind].mode is Mode.THREAD
+            held.tell() if in_thread else held.stop()
+        tasks = [held.running for held in self._held if held.running is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=CANCEL_SECS)
 
     async def _hand_in(self) -> None:
         try:

@@ -39,6 +39,8 @@ class Round:
     wanted: Claim | None
     reading: Container[str] = ()
     """Kinds whose functions read the results of what they waited for."""
+    signs: Sequence[Sign] = ()
+    """How far those were that ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,10 @@ class Turn:
 async def work(session: Session, told: Round, decide: Decide) -> Turn:
     """Take results in and hand tasks out: one commit for everything that came together."""
     refused: list[PerdureError] = []
+    if told.signs:
+        # Batches are locked before their tasks, here as everywhere.
+        await session.fetch("lock_batches", sorted((sign.task_id,) for sign in told.signs))
+        await show_life(session, told.signs)
     if told.succeeded:
         refused += [answer for answer in await succeed(session, told.succeeded) if isinstance(answer, PerdureError)]
     if told.failed:
