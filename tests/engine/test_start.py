@@ -77,6 +77,38 @@ async def test_an_answer_that_cannot_be_kept_is_a_success_without_result(
     assert (done.status, done.result) == (Status.SUCCESS, None)
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'"\\u0000"', "NUL"),
+        (b'{"rows": ', "truncated"),
+        (b"[" * 200 + b"]" * 200, "nested"),
+        (b'"' + b"x" * 70_000 + b'"', "longer"),
+    ],
+    ids=["nul", "broken", "deep", "long"],
+)
+async def test_json_that_cannot_be_kept_is_told_in_the_log(
+    driven: Driven, receiver: Receiver, caplog: pytest.LogCaptureFixture, body: bytes, reason: str
+) -> None:
+    receiver.answer("/work", body=body, headers={"Content-Type": "application/json"})
+    id = await driven.submit_one(task(on_start=webhook(receiver.url("/work")), completion="response"))
+
+    await driven.start()
+
+    (told,) = [record for record in caplog.records if "not kept as a result" in record.message]
+    assert told.fields["key"] == f"{id}:start:0"  # type: ignore[attr-defined]
+    assert reason in told.fields["error"]  # type: ignore[attr-defined]
+
+
+async def test_a_byte_order_mark_is_no_part_of_the_result(driven: Driven, receiver: Receiver) -> None:
+    receiver.answer("/work", body=b'\xef\xbb\xbf{"rows": 3}')
+    id = await driven.submit_one(task(on_start=webhook(receiver.url("/work")), completion="response"))
+
+    await driven.start()
+
+    assert json.loads((await driven.task(id)).result or "") == {"rows": 3}
+
+
 @pytest.mark.parametrize("completion", ["callback", "response"])
 @pytest.mark.parametrize("status", [302, 400, 404, 500, 503])
 async def test_what_is_not_accepted_fails(driven: Driven, receiver: Receiver, completion: str, status: int) -> None:

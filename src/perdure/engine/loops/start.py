@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-import msgspec
-
 from perdure.clock import Clock, monotonic
-from perdure.domain.checks import PAYLOAD_BYTES, clip
+from perdure.domain.checks import clip
 from perdure.domain.classify import classify, failure_from_answer
-from perdure.domain.drafts import ActionDraft
-from perdure.domain.errors import PerdureError, Problem, Unavailable
+from perdure.domain.errors import PerdureError, Unavailable
 from perdure.domain.keys import Trigger
 from perdure.domain.model import Completion, Executor, Failure, FailureTrigger
+from perdure.engine.accepted import cancel_params, result_of
 from perdure.engine.calls import Calls, log_fields
 from perdure.engine.flights import Flight, Flights, SendListener
-from perdure.engine.intake import check_webhook, encode_json
 from perdure.engine.loops.loop import Loop
 from perdure.engine.wakeups import Topic, Wakeups
 from perdure.engine.writer import Writer
@@ -160,8 +156,8 @@ class StartLoop(Loop):
             )
             return answered(error=clip(answer.describe_fully()), failure=failure)
         if row["completion"] == Completion.RESPONSE:
-            return answered(finished=True, result=_result_of(answer))
-        return answered(cancel_params=_cancel_params(answer, request, self._egress))
+            return answered(finished=True, result=result_of(answer, request))
+        return answered(cancel_params=cancel_params(answer, request, self._egress))
 
     def _is_success(self, answer: WebhookAnswer) -> bool:
         """2xx, unless the configured table says otherwise."""
@@ -201,34 +197,3 @@ class StartLoop(Loop):
 
     async def _settle(self, session: Session, answers: Sequence[Answered]) -> Sequence[PerdureError | None]:
         return await settle_starts(session, answers, self._decide)
-
-
-def _result_of(answer: WebhookAnswer) -> str | None:
-    """The JSON body of an answer, if it is one that can be kept."""
-    if answer.truncated or not answer.body:
-        return None
-    try:
-        value = msgspec.json.decode(answer.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
-        return None
-    problems: list[Problem] = []
-    text = encode_json(problems, "result", value, PAYLOAD_BYTES)
-    return None if problems else text
-
-
-def _cancel_params(answer: WebhookAnswer, request: WebhookRequest, egress: Egress) -> str | None:
-    """How the receiver wants to be told of a cancel, if its answer says so and it is a webhook that may be called."""
-    if b'"kind"' not in answer.body or b'"params"' not in answer.body:
-        return None
-    try:
-        draft = msgspec.json.decode(answer.body, type=ActionDraft)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        log.warning("the cancel action in the answer was dropped", extra=log_fields(request, error=str(error)))
-        return None
-    problems: list[Problem] = []
-    params = check_webhook(problems, "action", draft, egress)
-    if problems:
-        reasons = "; ".join(str(problem) for problem in problems)
-        log.warning("the cancel action in the answer was dropped", extra=log_fields(request, error=reasons))
-        return None
-    return json.dumps(params)
