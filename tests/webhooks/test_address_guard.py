@@ -117,11 +117,7 @@ def test_loopback_is_open_while_only_loopback_can_call_us() -> None:
 
 async def test_the_resolver_returns_exactly_what_it_checked() -> None:
     resolver = AddressGuard(CLOSED, names=FakeNames({"a.test": [["8.8.8.8", "2606:4700::1111"]]})).resolver()
-    found = await resolver.resolve("a.test", 443)
-    assert [(one["host"], one["port"], one["hostname"]) for one in found] == [
-        ("8.8.8.8", 443, "a.test"),
-        ("2606:4700::1111", 443, "a.test"),
-    ]
+    assert await resolver.resolve("a.test", 443) == ["8.8.8.8", "2606:4700::1111"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +141,7 @@ async def test_one_bad_address_among_the_answers_is_enough(addresses: list[str])
 async def test_an_allowed_name_may_lead_inside_but_not_to_metadata() -> None:
     names = FakeNames({"billing.internal": [["10.9.9.9"], ["169.254.169.254"]]})
     resolver = AddressGuard(LISTED, names=names).resolver()
-    assert [one["host"] for one in await resolver.resolve("billing.internal", 80)] == ["10.9.9.9"]
+    assert await resolver.resolve("billing.internal", 80) == ["10.9.9.9"]
     with pytest.raises(BlockedAddress, match="never called"):
         await resolver.resolve("billing.internal", 80)
 
@@ -166,7 +162,7 @@ async def test_a_name_that_changes_its_mind_is_refused(make_sender: MakeSender, 
     url = receiver.url("/hook").replace("127.0.0.1", "rebind.test")
     # It was public when it was handed in, and when somebody looked.
     assert check_target(url, guard) == []
-    assert [one["host"] for one in await guard.resolver().resolve("rebind.test", 80)] == ["8.8.8.8"]
+    assert await guard.resolver().resolve("rebind.test", 80) == ["8.8.8.8"]
     answer = await (await make_sender(guard=guard)).send(webhook_to(url))
 
     assert (answer.status, answer.error_code) == (None, "blocked_address")

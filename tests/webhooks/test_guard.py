@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.webhooks.guard import check_headers, check_url
-from perdure.webhooks.target import target_url
+from perdure.webhooks.message import write_request
+from perdure.webhooks.target import target_of
 
 
 @pytest.mark.parametrize(
@@ -114,10 +115,13 @@ def test_refusals_do_not_repeat_credentials(place: str) -> None:
 def test_whatever_is_written_gets_an_answer_and_what_passes_can_be_called(text: str, start: str) -> None:
     url = start + text
     if check_url(url) == []:
-        target = target_url(url, "handle")
-        assert target.raw_host
-        assert target.raw_path_qs.isascii()
-        assert target.raw_query_string.endswith("handle=handle")
+        target = target_of(url)
+        assert target.host
+        asked = target.asked_with("handle")
+        assert asked.startswith("/")
+        assert asked.isascii()
+        assert asked.partition("?")[2].endswith("handle=handle")
+        assert write_request("POST", target.authority, asked, {}, None).count(b"\r\n") == 4
 
 
 @pytest.mark.parametrize(

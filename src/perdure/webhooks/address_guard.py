@@ -6,7 +6,6 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from perdure.webhooks.addresses import (
@@ -19,9 +18,8 @@ from perdure.webhooks.addresses import (
     parse_address,
     reach_of,
 )
-
-if TYPE_CHECKING:
-    from aiohttp.abc import AbstractResolver
+from perdure.webhooks.guard import Resolver
+from perdure.webhooks.resolver import CheckedResolver, SystemResolver
 
 _HOSTS_REMEMBERED = 1024
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -43,7 +41,7 @@ class AddressGuard:
     `own_urls` are the addresses of our own API: its callbacks' and the one it listens on.
     """
 
-    def __init__(self, openings: Openings, own_urls: Iterable[str] = (), names: AbstractResolver | None = None) -> None:
+    def __init__(self, openings: Openings, own_urls: Iterable[str] = (), names: Resolver | None = None) -> None:
         self._openings = openings
         self._networks, self._names = _split_allowed(openings.allowed)
         self._own = frozenset(_location(url) for url in own_urls)
@@ -75,11 +73,8 @@ class AddressGuard:
         shown = str(found) if parse_address(name.strip("[]")) is not None else f"{name} leads to {found}, which"
         return self._judge(name, found, port, shown)
 
-    def resolver(self) -> AbstractResolver:
-        # Those who only check URLs do without the HTTP library, which takes a while to load.
-        from perdure.webhooks.resolver import make_resolver
-
-        return make_resolver(self, self._lookup)
+    def resolver(self) -> Resolver:
+        return CheckedResolver(self, self._lookup or SystemResolver())
 
     def _judge(self, name: str, address: Address, port: int, shown: str) -> list[str]:
         reach = reach_of(address)

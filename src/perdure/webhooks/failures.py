@@ -1,18 +1,13 @@
 """Why no answer came: an error code for policies, and a sentence for people.
 
-The sentences are made here and not taken from the HTTP library: its own hold the full URL, and with it the
-handle.
+The sentences are made here, of the other side's host and port alone: the full URL holds the handle.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-
-import aiohttp
-from aiohttp.http_exceptions import HttpProcessingError
 
 from perdure.webhooks.guard import BlockedAddress
 from perdure.webhooks.one_line import one_line
@@ -51,8 +46,43 @@ ERROR_CODES = frozenset(
 _DETAIL_LIMIT = 200
 
 
-class ConnectionLost(aiohttp.ClientError):
-    """The connection broke after it was made. Unlike its cause, this is not retried by the HTTP library."""
+class NameNotFound(Exception):
+    """The host name led to no address."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(host, reason)
+        self.host = host
+        self.reason = reason
+
+
+class Unreachable(Exception):
+    """No connection could be made."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class TlsFailed(Exception):
+    """The other side is not who it should be, or does not speak TLS."""
+
+
+class ConnectionLost(Exception):
+    """The connection ended before the answer was complete. Without a cause, the other side closed it in order."""
+
+    def __init__(self, cause: Exception | None = None, *, in_answer: bool = False) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        #: The answer had begun.
+        self.in_answer = in_answer
+
+
+class BadAnswer(Exception):
+    """What came back is not HTTP; the message says why."""
+
+
+class AnswerTooLarge(Exception):
+    """The answer's status line or headers are over the limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +92,27 @@ class Failure:
 
 
 def explain(problem: Exception, where: str) -> Failure | None:
-    """The failure behind an exception of the HTTP library; None if it is none that another side can cause.
+    """The failure behind an exception of a call; None if it is none that another side can cause.
 
     `where` is the other side as host:port. Timeouts are not explained here: only the caller knows its limits.
     """
     match problem:
-        case ConnectionLost(__cause__=Exception() as cause):
-            return _explain_lost(cause, where)
-        case aiohttp.ClientConnectorError(os_error=BlockedAddress() as refusal):
-            return Failure(BLOCKED_ADDRESS, _detail(str(refusal)))
-        case aiohttp.ClientConnectorDNSError():
-            reason = problem.os_error.strerror or str(problem.os_error)
-            return Failure(DNS_ERROR, f"host name {problem.host} could not be resolved: {_detail(reason)}")
-        case aiohttp.ClientSSLError():
-            return Failure(TLS_ERROR, f"TLS with {where} failed: {_detail(str(problem.os_error))}")
-        case aiohttp.ClientConnectorError():
-            return _explain_unreachable(problem.os_error, where)
-        case aiohttp.ClientPayloadError() | aiohttp.ClientResponseError():
-            return _explain_answer(problem, where)
-        case aiohttp.ClientConnectionError() | OSError():
-            return _explain_lost(problem, where)
-        case aiohttp.InvalidURL() | ValueError():
-            reason = _detail(_reason(problem))
-            return Failure(INVALID_REQUEST, f"the request to {where} cannot be written: {reason}")
+        case BlockedAddress():
+            return Failure(BLOCKED_ADDRESS, _detail(str(problem)))
+        case NameNotFound():
+            return Failure(DNS_ERROR, f"host name {problem.host} could not be resolved: {_detail(problem.reason)}")
+        case TlsFailed():
+            return Failure(TLS_ERROR, f"TLS with {where} failed: {_detail(str(problem))}")
+        case Unreachable():
+            return _explain_unreachable(problem.cause, where)
+        case ConnectionLost():
+            return Failure(CONNECTION_ERROR, _describe_loss(problem, where))
+        case AnswerTooLarge():
+            return Failure(TOO_LARGE, f"the headers of the answer from {where} are too large")
+        case BadAnswer():
+            return Failure(BAD_RESPONSE, f"{where} did not answer in HTTP: {_detail(str(problem))}")
+        case ValueError():
+            return Failure(INVALID_REQUEST, f"the request to {where} cannot be written: {_detail(str(problem))}")
     return None
 
 
@@ -95,34 +123,14 @@ def _explain_unreachable(problem: OSError, where: str) -> Failure:
     return Failure(CONNECTION_ERROR, f"could not connect to {where}: {reason}")
 
 
-def _explain_lost(problem: Exception, where: str) -> Failure:
-    if isinstance(problem, OSError) and problem.errno in (errno.ECONNRESET, errno.EPIPE):
-        return Failure(CONNECTION_ERROR, f"connection reset by {where}")
-    if isinstance(problem, aiohttp.ServerDisconnectedError):
-        return Failure(CONNECTION_ERROR, f"{where} closed the connection without an answer")
-    return Failure(CONNECTION_ERROR, f"connection to {where} was lost")
-
-
-def _explain_answer(problem: Exception, where: str) -> Failure:
-    """For answers that cannot be read. What is wrong with them the library says in words only."""
-    complaints = [cause.message for cause in _causes(problem) if isinstance(cause, HttpProcessingError)]
-    complaint = complaints[-1] if complaints else "Not enough data"
-    if complaint.startswith("Not enough data"):
-        return Failure(CONNECTION_ERROR, f"connection to {where} was lost in the middle of the answer")
-    if complaint.startswith(("Got more than", "Too many headers", "Too many trailers")):
-        return Failure(TOO_LARGE, f"the headers of the answer from {where} are too large")
-    return Failure(BAD_RESPONSE, f"{where} did not answer in HTTP: {_detail(complaint)}")
-
-
-def _causes(problem: BaseException) -> Iterator[BaseException]:
-    cause = problem.__cause__
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__
-
-
-def _reason(problem: Exception) -> str:
-    return (problem.description or "invalid URL") if isinstance(problem, aiohttp.InvalidURL) else str(problem)
+def _describe_loss(lost: ConnectionLost, where: str) -> str:
+    if lost.in_answer:
+        return f"connection to {where} was lost in the middle of the answer"
+    if lost.cause is None:
+        return f"{where} closed the connection without an answer"
+    if isinstance(lost.cause, OSError) and lost.cause.errno in (errno.ECONNRESET, errno.EPIPE):
+        return f"connection reset by {where}"
+    return f"connection to {where} was lost"
 
 
 def _detail(text: str) -> str:

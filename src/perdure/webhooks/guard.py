@@ -10,12 +10,9 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from perdure.webhooks.target import MalformedUrl, split_url
-
-if TYPE_CHECKING:
-    from aiohttp.abc import AbstractResolver
 
 URL_LENGTH_LIMIT = 8192
 HEADER_COUNT_LIMIT = 100
@@ -50,6 +47,16 @@ class BlockedAddress(OSError):
     """A resolver found an address that must not be called. The message is shown to the operator."""
 
 
+class Resolver(Protocol):
+    """Looks host names up."""
+
+    async def resolve(self, host: str, port: int, /) -> list[str]:
+        """The IP addresses of `host`, to be connected to at `port`. Raises `OSError`, a `BlockedAddress` among them."""
+
+    async def close(self) -> None:
+        """Gives up what it holds."""
+
+
 class Guard(Protocol):
     """Decides which hosts and addresses a sender may connect to."""
 
@@ -59,7 +66,7 @@ class Guard(Protocol):
     def check_address(self, host: str, address: str, port: int, /) -> list[str]:
         """Why the address that `host` led to must not be connected to; empty if it may."""
 
-    def resolver(self) -> AbstractResolver | None:
+    def resolver(self) -> Resolver | None:
         """Looks up host names or raises `BlockedAddress`; None for the system's. The sender closes it."""
 
 
@@ -72,7 +79,7 @@ class OpenGuard:
     def check_address(self, _host: str, _address: str, _port: int, /) -> list[str]:
         return []
 
-    def resolver(self) -> AbstractResolver | None:
+    def resolver(self) -> Resolver | None:
         return None
 
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import socket
 from collections.abc import Mapping
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-import aiohttp
-from aiohttp.abc import AbstractResolver
-from yarl import URL
-
-from perdure.webhooks.body import BoundedBody
+from perdure.webhooks.answer import Answer
+from perdure.webhooks.connecting import Connector
+from perdure.webhooks.connection import Connection
 from perdure.webhooks.egress import Egress
 from perdure.webhooks.envelope import new_traceparent, outgoing_headers
 from perdure.webhooks.failures import (
@@ -24,44 +19,29 @@ from perdure.webhooks.failures import (
     INVALID_REQUEST,
     READ_TIMEOUT,
     UNEXPECTED_ERROR,
-    ConnectionLost,
     Failure,
     explain,
 )
-from perdure.webhooks.guard import BlockedAddress, check_headers, check_url
+from perdure.webhooks.guard import check_headers, check_url
+from perdure.webhooks.message import write_request
 from perdure.webhooks.places import Places
-from perdure.webhooks.request import KEPT_HEADERS, WebhookAnswer, WebhookRequest
+from perdure.webhooks.pool import Pool
+from perdure.webhooks.request import WebhookAnswer, WebhookRequest
 from perdure.webhooks.secrets import UnknownSecret
 from perdure.webhooks.signing import Signer
-from perdure.webhooks.target import destination_of, target_url
+from perdure.webhooks.target import Target, target_of
 
 log = logging.getLogger(__name__)
 
-#: Below the 5 s after which many servers drop an idle connection: ours is given up before theirs is.
-_IDLE_CONNECTION_SECS = 4.0
-_HEADER_LINE_LIMIT = 8 * 1024
-_HEADER_COUNT_LIMIT = 128
-_KEPT_HEADER_LENGTH = 256
-
 
 @dataclass(slots=True)
-class _Progress:
+class _Call:
     """How far a call has come, for those who must say how it ended."""
 
-    host: str = ""
-    request: aiohttp.ClientRequest | None = None
-    status: int | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    body: BoundedBody | None = None
-
-    @property
-    def connected(self) -> bool:
-        """Whether the request could begin to leave: from then on there is somebody to answer it."""
-        return self.request is not None and self.request.response is not None
-
-
-#: The call that the running task makes: for those who see no more of it than a request, or an address.
-_under_way: ContextVar[_Progress] = ContextVar("under_way")
+    began: float
+    #: The request could begin to leave: from then on there is somebody to answer it.
+    connected: bool = False
+    answer: Answer | None = None
 
 
 class HttpSender:
@@ -86,25 +66,23 @@ class HttpSender:
         self._signer = signer
         # Waiting for a place is not the receiver's fault: the time of a call begins behind this.
         self._places = Places(concurrency, per_destination or concurrency, patience_secs)
-        self._session: aiohttp.ClientSession | None = None
-        self._resolver: AbstractResolver | None = None
+        self._pool: Pool | None = None
         self._closed = False
 
     async def send(self, request: WebhookRequest) -> WebhookAnswer:
         try:
             headers = self._egress.secrets.resolve(request.headers)
         except UnknownSecret as problem:
-            return _answer(_Progress(), Failure(INVALID_REQUEST, str(problem)), 0.0)
+            return _tell(None, Failure(INVALID_REQUEST, str(problem)), 0.0)
         if refusal := _refuse_form(request.url, headers):
-            return _answer(_Progress(), refusal, 0.0)
-        url = target_url(request.url, request.handle)
-        async with self._places.take(destination_of(request.url)):
+            return _tell(None, refusal, 0.0)
+        target = target_of(request.url)
+        async with self._places.take(target.destination):
             read_clock = asyncio.get_running_loop().time
-            began = read_clock()
-            progress = _Progress()
-            failure = await self._call(request, url, headers, progress)
-            answer = _answer(progress, failure, read_clock() - began)
-        return answer if headers is request.headers else self._without_secrets(request, answer)
+            call = _Call(began=read_clock())
+            failure = await self._call(request, target, headers, call)
+            told = _tell(call.answer, failure, read_clock() - call.began)
+        return told if headers is request.headers else self._without_secrets(request, told)
 
     def _without_secrets(self, request: WebhookRequest, answer: WebhookAnswer) -> WebhookAnswer:
         """Some receivers send back what they were sent; an answer is kept, shown and logged."""
@@ -118,30 +96,24 @@ class HttpSender:
 
     async def close(self) -> None:
         self._closed = True
-        if self._session is not None:
-            await self._session.close()
-        if self._resolver is not None:
-            await self._resolver.close()
+        if self._pool is not None:
+            await self._pool.close()
 
     async def _call(
-        self, request: WebhookRequest, url: URL, headers: Mapping[str, str], progress: _Progress
+        self, request: WebhookRequest, target: Target, headers: Mapping[str, str], call: _Call
     ) -> Failure | None:
-        host = url.raw_host or ""
-        if refusals := self._egress.guard.check_host(host, url.port or 0):
+        if refusals := self._egress.guard.check_host(target.host, target.port):
             return Failure(BLOCKED_ADDRESS, "; ".join(refusals))
-        progress.host = host
-        _under_way.set(progress)
-        session = self._open_session()
+        pool = self._open_pool()
         try:
-            async with asyncio.timeout(request.timeout_secs):
-                await self._exchange(session, request, url, headers, progress)
+            await self._exchange(pool, request, target, headers, call)
         except Exception as problem:
-            return self._failure(problem, request, progress, f"{url.host_subcomponent}:{url.port}")
+            return self._failure(problem, request, call, target.where)
         return None
 
-    def _failure(self, problem: Exception, request: WebhookRequest, progress: _Progress, where: str) -> Failure:
+    def _failure(self, problem: Exception, request: WebhookRequest, call: _Call, where: str) -> Failure:
         if isinstance(problem, TimeoutError):
-            if progress.connected:
+            if call.connected:
                 return Failure(READ_TIMEOUT, f"no complete answer from {where} within {request.timeout_secs:g} s")
             limit = min(self._connect_timeout_secs, request.timeout_secs)
             return Failure(CONNECT_TIMEOUT, f"no connection to {where} within {limit:g} s")
@@ -152,75 +124,33 @@ class HttpSender:
         return failure
 
     async def _exchange(
-        self,
-        session: aiohttp.ClientSession,
-        request: WebhookRequest,
-        url: URL,
-        headers: Mapping[str, str],
-        progress: _Progress,
+        self, pool: Pool, request: WebhookRequest, target: Target, headers: Mapping[str, str], call: _Call
     ) -> None:
         body = None if request.body is None else request.body.encode()
         signature = self._signer.sign(request.idempotency_key, body or b"") if self._signer else {}
-        async with session.request(
-            request.verb,
-            url,
-            data=body,
-            headers=outgoing_headers(request, headers, new_traceparent(), signature),
-            allow_redirects=False,
-        ) as response:
-            progress.status = response.status
-            progress.headers = _kept_headers(response)
-            progress.body = BoundedBody(self._response_limit_bytes, response.headers.get("Content-Encoding", ""))
-            async for chunk in response.content.iter_any():
-                progress.body.feed(chunk)
-                if progress.body.full:
-                    # The rest would have to be read before the connection could serve again.
-                    response.close()
-                    break
+        outgoing = outgoing_headers(request, headers, new_traceparent(), signature)
+        verb = request.verb.upper()
+        message = write_request(verb, target.authority, target.asked_with(request.handle), outgoing, body)
+        connection = pool.take(target.destination) or await self._connect(pool, request, target, call)
+        call.connected = True
+        call.answer = Answer(self._response_limit_bytes, bodiless=verb == "HEAD")
+        try:
+            await connection.exchange(message, call.answer, call.began + request.timeout_secs)
+        finally:
+            pool.give_back(connection)
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        """The pool, made at the first call because it belongs to the running event loop."""
+    async def _connect(self, pool: Pool, request: WebhookRequest, target: Target, call: _Call) -> Connection:
+        limit = min(self._connect_timeout_secs, request.timeout_secs)
+        async with asyncio.timeout_at(call.began + limit):
+            return await pool.connect(target)
+
+    def _open_pool(self) -> Pool:
+        """Made at the first call because it belongs to the running event loop."""
         if self._closed:
             raise RuntimeError("This sender is closed; make a new one to send again.")
-        if self._session is None:
-            self._resolver = self._egress.guard.resolver()
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=self._concurrency,
-                    keepalive_timeout=_IDLE_CONNECTION_SECS,
-                    resolver=self._resolver,
-                    socket_factory=self._open_socket,
-                ),
-                timeout=aiohttp.ClientTimeout(connect=self._connect_timeout_secs, ceil_threshold=math.inf),
-                trust_env=False,
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # Without a body there is no type of one.
-                skip_auto_headers=("Content-Type",),
-                max_line_size=_HEADER_LINE_LIMIT,
-                max_field_size=_HEADER_LINE_LIMIT,
-                max_headers=_HEADER_COUNT_LIMIT,
-                middlewares=(_send_once,),
-            )
-        return self._session
-
-    def _open_socket(self, target: aiohttp.AddrInfoType) -> socket.socket:
-        """Every connection begins here, whatever way its address came: it is looked at once more."""
-        family, kind, protocol, _, (address, port, *_) = target
-        if refusals := self._egress.guard.check_address(_under_way.get().host, address, port):
-            raise BlockedAddress("; ".join(refusals))
-        return socket.socket(family=family, type=kind, proto=protocol)
-
-
-async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Hides lost connections from the session, which would send idempotent verbs a second time by itself."""
-    _under_way.get().request = request
-    try:
-        return await handler(request)
-    except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
-        raise
-    except (aiohttp.ClientConnectionError, OSError) as problem:
-        raise ConnectionLost from problem
+        if self._pool is None:
+            self._pool = Pool(Connector(self._egress.guard), self._concurrency)
+        return self._pool
 
 
 def _refuse_form(url: str, headers: Mapping[str, str]) -> Failure | None:
@@ -228,28 +158,25 @@ def _refuse_form(url: str, headers: Mapping[str, str]) -> Failure | None:
     return Failure(INVALID_REQUEST, "; ".join(refusals)) if refusals else None
 
 
-def _kept_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
-    headers = response.headers
-    return {name: headers[name][:_KEPT_HEADER_LENGTH] for name in KEPT_HEADERS if name in headers}
-
-
 def _log_fields(request: WebhookRequest) -> dict[str, str]:
     return {"task": request.task_id, "key": request.idempotency_key, "trigger": request.trigger}
 
 
-def _answer(progress: _Progress, failure: Failure | None, duration_secs: float) -> WebhookAnswer:
-    status, body = progress.status, progress.body
+def _tell(answer: Answer | None, failure: Failure | None, duration_secs: float) -> WebhookAnswer:
+    status = None if answer is None else answer.status
+    body = None if answer is None else answer.body
     content = body.content if body is not None else b""
+    headers = answer.headers if answer is not None and status is not None else {}
     if failure is None or (status is not None and not 200 <= status <= 299):
         truncated = failure is not None or (body is not None and body.truncated)
-        return WebhookAnswer(status, duration_secs, content, truncated, progress.headers)
+        return WebhookAnswer(status, duration_secs, content, truncated, headers)
     announced = "" if status is None else f"HTTP {status} was announced, but "
     return WebhookAnswer(
         status=None,
         duration_secs=duration_secs,
         body=content,
         truncated=status is not None,
-        headers=progress.headers,
+        headers=headers,
         error_code=failure.code,
         error=announced + failure.text,
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote
 
 from yarl import URL
 
 _PARTS = re.compile(r"(?P<origin>[^:/?#]*://[^/?#]*)(?P<rest>[^#]*)")
-
-
 #: What handles are made of: these few are replaced much faster than `quote` looks at every character.
 _PLAIN = re.compile(r"[A-Za-z0-9_.~:/?=-]*")
 
@@ -19,33 +18,62 @@ class MalformedUrl(ValueError):
     """The text is not an absolute URL. Does not repeat it, for it may hold credentials."""
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a URL leads, and what is asked for there."""
+
+    #: Scheme, host and port: what is called, whatever is asked of it.
+    destination: str
+    is_tls: bool
+    #: As it is looked up.
+    host: str
+    port: int
+    #: As people read it, always with the port.
+    where: str
+    #: As the Host header says it.
+    authority: str
+    #: Path and query as they are written to the receiver, up to the value of the handle.
+    up_to_handle: str
+
+    def asked_with(self, handle: str) -> str:
+        """Path and query; nothing that the user wrote is encoded anew."""
+        return self.up_to_handle + _escape(handle)
+
+
 @lru_cache(maxsize=256)
 def split_url(url: str) -> tuple[URL, str]:
     """The origin, its host as it will be looked up, and the rest as it was written, without fragment."""
     parts = _PARTS.match(url)
     if parts is None:
         raise MalformedUrl("no absolute URL")
+    return _read_origin(parts["origin"]), parts["rest"]
+
+
+@lru_cache(maxsize=256)
+def target_of(url: str) -> Target:
+    """Where the URL leads; raises `MalformedUrl`."""
+    origin, rest = split_url(url)
+    host, port = origin.raw_host or "", origin.port or 0
+    return Target(
+        destination=str(origin.origin()),
+        is_tls=origin.scheme == "https",
+        host=host,
+        port=port,
+        where=f"{origin.host_subcomponent}:{port}",
+        authority=origin.host_port_subcomponent or "",
+        up_to_handle=_up_to_handle(rest),
+    )
+
+
+@lru_cache(maxsize=256)
+def _read_origin(origin: str) -> URL:
     try:
-        origin = URL(parts["origin"])
+        return URL(origin)
     except ValueError as problem:
         raise MalformedUrl("no valid host or port") from problem
-    return origin, parts["rest"]
 
 
-@lru_cache(maxsize=256)
-def destination_of(url: str) -> str:
-    """Scheme, host and port: what is called, whatever is asked of it."""
-    return str(split_url(url)[0].origin())
-
-
-def target_url(url: str, handle: str) -> URL:
-    """`url` with `handle=` added to its query; nothing that the user wrote is encoded anew."""
-    return URL(_up_to_handle(url) + _escape(handle), encoded=True)
-
-
-@lru_cache(maxsize=256)
-def _up_to_handle(url: str) -> str:
-    origin, rest = split_url(url)
+def _up_to_handle(rest: str) -> str:
     if not rest.startswith("/"):
         rest = "/" + rest
     if "?" not in rest:
@@ -54,7 +82,7 @@ def _up_to_handle(url: str) -> str:
         separator = ""
     else:
         separator = "&"
-    return f"{str(origin).rstrip('/')}{_encode_beyond_ascii(rest)}{separator}handle="
+    return f"{_encode_beyond_ascii(rest)}{separator}handle="
 
 
 def _escape(text: str) -> str:
