@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 
@@ -31,9 +30,12 @@ class Places:
         """How many destinations are being called or waited for."""
         return len(self._destinations)
 
-    @asynccontextmanager
-    async def take(self, destination: str) -> AsyncIterator[None]:
+    def take(self, destination: str) -> AbstractAsyncContextManager[None]:
         """Hold a place while entered; raises `NoPlace`."""
+        return _Stay(self, destination)
+
+    async def enter(self, destination: str) -> None:
+        """Raises `NoPlace`; else `leave` has to follow."""
         entry = self._destinations.get(destination)
         if entry is None:
             entry = self._destinations[destination] = _Destination(asyncio.Semaphore(self._per_destination))
@@ -43,16 +45,23 @@ class Places:
             await self._acquire(entry.places, destination)
             try:
                 await self._acquire(self._total, destination)
-                try:
-                    yield
-                finally:
-                    self._total.release()
-            finally:
+            except BaseException:
                 entry.places.release()
-        finally:
-            entry.users -= 1
-            if entry.users == 0:
-                del self._destinations[destination]
+                raise
+        except BaseException:
+            self._forget_user(destination, entry)
+            raise
+
+    def leave(self, destination: str) -> None:
+        entry = self._destinations[destination]
+        self._total.release()
+        entry.places.release()
+        self._forget_user(destination, entry)
+
+    def _forget_user(self, destination: str, entry: _Destination) -> None:
+        entry.users -= 1
+        if entry.users == 0:
+            del self._destinations[destination]
 
     async def _acquire(self, places: asyncio.Semaphore, destination: str) -> None:
         if not places.locked():
@@ -67,3 +76,17 @@ class Places:
                 f"{destination} was too busy for {self._patience_secs:g} s: {self._per_destination} calls to it are "
                 "under way, and none ended"
             ) from None
+
+
+@dataclass(slots=True)
+class _Stay(AbstractAsyncContextManager[None]):
+    """A class, because a generator would take longer to enter and leave than there is to do."""
+
+    places: Places
+    destination: str
+
+    async def __aenter__(self) -> None:
+        await self.places.enter(self.destination)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.places.leave(self.destination)
