@@ -184,6 +184,19 @@ async def test_a_name_is_looked_up_once_and_the_answer_is_what_is_called(
     assert names.asked == ["once.test"]
 
 
+async def test_the_addresses_of_a_name_are_tried_one_after_the_other(
+    make_sender: MakeSender, receiver: Receiver
+) -> None:
+    names = FakeNames({"several.test": [["127.0.0.2", "127.0.0.3", "127.0.0.1"]], "none.test": [["127.0.0.2", "::1"]]})
+    sender = await make_sender(guard=AddressGuard(LOOPBACK, names=names))
+    url = receiver.url("/hook")
+
+    assert (await sender.send(webhook_to(url.replace("127.0.0.1", "several.test")))).accepted
+    answer = await sender.send(webhook_to(url.replace("127.0.0.1", "none.test")))
+    assert answer.error_code == "connection_error"
+    assert len(receiver.requests) == 1
+
+
 class ForgetfulGuard(AddressGuard):
     """Checks neither hosts nor answers of name servers, as if both had been got around."""
 

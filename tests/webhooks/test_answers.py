@@ -208,10 +208,25 @@ async def test_an_answer_that_breaks_off_is_no_success(said: bytes, sender: Http
         b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: minus\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 2\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nRetry-After: a\x00b\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"<html>" * 100 + b"\r\n\r\n",
     ],
-    ids=["ssh", "binary", "status", "header", "length", "both lengths", "chunk", "page"],
+    ids=[
+        "ssh",
+        "binary",
+        "status",
+        "header",
+        "length",
+        "both lengths",
+        "both, turned",
+        "two lengths",
+        "null",
+        "chunk",
+        "page",
+    ],
 )
 async def test_what_is_not_http_is_a_bad_response(said: bytes, sender: HttpSender, start_raw: StartRaw) -> None:
     raw = await start_raw(saying(said))
@@ -247,12 +262,86 @@ async def test_an_endless_head_is_refused(sender: HttpSender, start_raw: StartRa
     assert answer.error_code == "too_large"
 
 
-async def test_endless_trailers_are_refused(sender: HttpSender, start_raw: StartRaw) -> None:
-    start = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
-    raw = await start_raw(saying_forever(start, b"X-Again: and again\r\n"))
+@pytest.mark.parametrize(
+    ("start", "again"),
+    [
+        (b"0\r\n", b"X-Again: and again\r\n"),
+        (b"0\r\nX-Long: ", b"x" * 1000),
+        (b"0\r\n", b"X" * 1000),
+        (b"3;long=", b"x" * 1000),
+    ],
+    ids=["trailers", "trailer", "name of a trailer", "extension of a chunk"],
+)
+async def test_nothing_beside_the_body_is_endless_either(
+    start: bytes, again: bytes, sender: HttpSender, start_raw: StartRaw
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+    raw = await start_raw(saying_forever(head + start, again))
     answer = await sender.send(webhook_to(raw.url()))
 
     assert answer.error_code == "too_large"
+
+
+@pytest.mark.parametrize(("name", "count"), [(b"X", 8191), (b"X", 8192), (b"Y", 127), (b"Y", 129)])
+async def test_a_head_is_read_up_to_its_limits(
+    name: bytes, count: int, sender: HttpSender, start_raw: StartRaw
+) -> None:
+    head = b"X: " + b"x" * count + b"\r\n" if name == b"X" else b"Y: y\r\n" * count
+    raw = await start_raw(saying(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n"))
+    answer = await sender.send(webhook_to(raw.url()))
+
+    assert answer.error_code == ("too_large" if count in (8192, 129) else None)
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n"])
+async def test_a_body_may_end_with_its_connection(head: bytes, sender: HttpSender, start_raw: StartRaw) -> None:
+    raw = await start_raw(saying(head + b"all of it"))
+    answer = await sender.send(webhook_to(raw.url()))
+
+    assert (answer.status, answer.body, answer.truncated) == (200, b"all of it", False)
+
+
+async def test_chunks_that_break_off_are_no_body_that_ends(sender: HttpSender, start_raw: StartRaw) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    raw = await start_raw(saying(head + b"3\r\nabc\r\n"))
+    assert (await sender.send(webhook_to(raw.url()))).error_code == "connection_error"
+
+
+async def test_interim_answers_are_skipped_with_their_headers(sender: HttpSender, start_raw: StartRaw) -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\n"
+    raw = await start_raw(saying(interim + b"HTTP/1.1 202 Accepted\r\nContent-Type: text/plain\r\n\r\nall"))
+    answer = await sender.send(webhook_to(raw.url()))
+
+    assert (answer.status, answer.body) == (202, b"all")
+    assert answer.headers == {"content-type": "text/plain"}
+
+
+async def test_an_answer_may_come_byte_by_byte(sender: HttpSender, start_raw: StartRaw) -> None:
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        text = b"HTTP/1.1 200 OK\r\nRetry-After: 12\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+        for number in range(len(text)):
+            writer.write(text[number : number + 1])
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    raw = await start_raw(drip)
+    answer = await sender.send(webhook_to(raw.url()))
+
+    assert (answer.status, answer.body, answer.headers) == (200, b"abc", {"retry-after": "12"})
+
+
+async def test_who_speaks_first_speaks_no_http(sender: HttpSender) -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        answer = await sender.send(webhook_to(f"http://127.0.0.1:{port}/"))
+
+    assert (answer.status, answer.error_code) == (None, "bad_response")
+    assert "SSH-2.0-OpenSSH_9.6" in answer.describe()
 
 
 async def test_switching_protocols_is_no_success(sender: HttpSender, start_raw: StartRaw) -> None:

@@ -8,7 +8,9 @@ from urllib.parse import quote
 import pytest
 
 from perdure import __version__
+from perdure.webhooks.message import write_request
 from perdure.webhooks.sender import HttpSender
+from perdure.webhooks.target import target_of
 from tests.support.receiver import Receiver
 from tests.webhooks.support import HANDLE, TASK_ID, StartRaw, saying, webhook_to
 
@@ -129,6 +131,37 @@ async def test_the_users_url_is_sent_as_it_was_written(
 
     expected = on_the_wire.replace("=H", "=" + quote(HANDLE, safe=""))
     assert raw.heads[0].splitlines()[0] == f"POST {expected} HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("url", "authority"),
+    [
+        ("http://example.com", "example.com"),
+        ("http://EXAMPLE.com:80/", "example.com"),
+        ("https://example.com:443/", "example.com"),
+        ("https://example.com:80/", "example.com:80"),
+        ("http://example.com.:8080/", "example.com:8080"),
+        ("https://bücher.example/", "xn--bcher-kva.example"),
+        ("http://[::1]/", "[::1]"),
+        ("http://[::1]:8080/", "[::1]:8080"),
+    ],
+)
+def test_the_host_is_named_as_http_wants_it(url: str, authority: str) -> None:
+    assert target_of(url).authority == authority
+
+
+@pytest.mark.parametrize(("verb", "says"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)])
+def test_the_length_of_no_body_is_said_where_one_is_expected(verb: str, says: bool) -> None:
+    assert (b"\r\nContent-Length: 0\r\n" in write_request(verb, "h", "/", {}, None)) is says
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\r\n\r\n", "\x00"])
+@pytest.mark.parametrize("place", ["verb", "authority", "target", "name", "value"])
+def test_nothing_can_be_written_into_a_request(place: str, end: str) -> None:
+    parts = {name: name.upper() + (end if name == place else "") for name in ("verb", "authority", "target")}
+    headers = {f"X{end}" if place == "name" else "X": f"1{end}2" if place == "value" else "1"}
+    with pytest.raises(ValueError, match=r"the verb is no word|holds a line break"):
+        write_request(**parts, headers=headers, body=None)
 
 
 async def test_a_handle_cannot_break_out_of_its_parameter(sender: HttpSender, receiver: Receiver) -> None:
