@@ -121,7 +121,7 @@ def test_whatever_is_written_gets_an_answer_and_what_passes_can_be_called(text: 
         assert asked.startswith("/")
         assert asked.isascii()
         assert asked.partition("?")[2].endswith("handle=handle")
-        assert write_request("POST", target.authority, asked, {}, None).count(b"\r\n") == 4
+        assert write_request("POST", target.authority, asked, {}, None).count(b"\r\n") == 5
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,13 @@ async def test_the_user_may_name_content_type_and_user_agent(sender: HttpSender,
     assert headers.getall("User-Agent") == ["acme/2"]
 
 
+async def test_any_answer_is_acceptable_unless_the_user_says_otherwise(sender: HttpSender, receiver: Receiver) -> None:
+    await sender.send(webhook_to(receiver.url()))
+    await sender.send(webhook_to(receiver.url(), headers={"accept": "text/plain"}))
+
+    assert [request.headers.getall("Accept") for request in receiver.requests] == [["*/*"], ["text/plain"]]
+
+
 async def test_each_request_has_a_trace_of_its_own(sender: HttpSender, receiver: Receiver) -> None:
     await sender.send(webhook_to(receiver.url()))
     await sender.send(webhook_to(receiver.url()))

@@ -33,7 +33,6 @@ def outgoing_headers(
         headers.popall(name, None)
     headers.update(signature)
     headers.setdefault("User-Agent", USER_AGENT)
-    headers.setdefault("Accept", "*/*")
     if request.body is not None:
         headers.setdefault("Content-Type", "application/json")
     headers["Accept-Encoding"] = ACCEPTED_ENCODINGS

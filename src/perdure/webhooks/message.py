@@ -11,11 +11,16 @@ _BODILESS_VERBS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 def write_request(verb: str, authority: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """Raises `ValueError` rather than write something that could be read as more than one request."""
+    """`headers` are to find a name whatever its case.
+
+    Raises `ValueError` rather than write something that could be read as more than one request.
+    """
     if not _VERB.fullmatch(verb):
         raise ValueError("the verb is no word")
     lines = [f"{verb} {target} HTTP/1.1", f"Host: {authority}"]
     lines.extend(map(": ".join, headers.items()))
+    if "Accept" not in headers:
+        lines.append("Accept: */*")
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
     elif verb not in _BODILESS_VERBS:
