@@ -14,7 +14,7 @@ from perdure.webhooks.answer import Answer
 from perdure.webhooks.connecting import Connector
 from perdure.webhooks.connection import Connection
 from perdure.webhooks.egress import OPEN
-from perdure.webhooks.failures import ConnectionLost
+from perdure.webhooks.failures import BadAnswer, ConnectionLost
 from perdure.webhooks.guard import OpenGuard
 from perdure.webhooks.pool import Pool
 from perdure.webhooks.sender import HttpSender
@@ -212,6 +212,16 @@ async def test_a_lost_connection_takes_no_request() -> None:
     connection.connection_lost(None)
     with pytest.raises(ConnectionLost):
         await connection.exchange(REQUEST, Answer(100), 0.0)
+
+
+async def test_who_spoke_before_the_request_was_written_gets_none() -> None:
+    transport = Mock()
+    connection = Connection("http://receiver.test", Mock())
+    connection.connection_made(transport)
+    connection.data_received(b"220 mail.test ESMTP\r\n")
+    with pytest.raises(BadAnswer, match=r"220 mail\.test"):
+        await connection.exchange(REQUEST, Answer(100), 0.0)
+    transport.write.assert_not_called()
 
 
 async def test_who_sends_interim_answers_without_end_is_not_read_any_further() -> None:
