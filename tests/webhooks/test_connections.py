@@ -6,10 +6,13 @@ import asyncio
 import errno
 import socket
 import struct
+import threading
+from typing import Any
 
 import pytest
 from aiohttp import web
 
+from perdure.webhooks import connecting
 from perdure.webhooks.failures import ERROR_CODES, Unreachable, explain
 from perdure.webhooks.guard import BlockedAddress, OpenGuard, Resolver
 from perdure.webhooks.sender import HttpSender
@@ -37,6 +40,33 @@ async def test_an_unknown_host_name_is_a_dns_error(sender: HttpSender) -> None:
 
     assert (answer.status, answer.error_code) == (None, "dns_error")
     assert answer.describe().startswith("host name nonexistent.invalid could not be resolved: ")
+
+
+async def test_names_that_take_long_hold_up_no_others(
+    make_sender: MakeSender, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = threading.Event()
+    look_up = socket.getaddrinfo
+
+    def slow_for_some(host: str, *more: Any, **named: Any) -> Any:
+        if host.endswith(".slow.test"):
+            answered.wait(30)
+        return look_up("127.0.0.1" if host.endswith(".test") else host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow_for_some)
+    sender = await make_sender(connect_timeout_secs=0.5)
+    try:
+        waiting = [asyncio.create_task(sender.send(webhook_to(f"http://a{number}.slow.test/"))) for number in range(60)]
+        await asyncio.sleep(0)
+        quick = await sender.send(webhook_to(receiver.url().replace("127.0.0.1", "quick.test")))
+        # Nor work of others that is done in threads.
+        assert await asyncio.to_thread(threading.current_thread) is not threading.main_thread()
+        assert quick.status == 200
+        for answer in await asyncio.gather(*waiting):
+            assert answer.error_code == "dns_error"
+            assert answer.describe().endswith(".slow.test could not be resolved: no answer in time")
+    finally:
+        answered.set()
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
@@ -164,14 +194,28 @@ async def test_an_error_of_our_own_is_reported_and_logged(
 @pytest.mark.parametrize(
     ("connect_timeout", "whole_timeout"), [(0.1, 10), (10, 0.1)], ids=["connect timeout", "whole timeout"]
 )
+@pytest.mark.parametrize("stuck", ["name", "connection"])
 async def test_a_connection_that_is_not_made_in_time_is_given_up(
-    connect_timeout: float, whole_timeout: float, make_sender: MakeSender
+    stuck: str, connect_timeout: float, whole_timeout: float, make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender = await make_sender(connect_timeout_secs=connect_timeout, guard=ResolvingGuard(StuckResolver()))
-    answer = await sender.send(webhook_to("http://slow.test:81/", timeout_secs=whole_timeout))
+    async def never(*_: object, **__: object) -> socket.socket:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
 
-    assert (answer.status, answer.error_code) == (None, "connect_timeout")
-    assert answer.describe() == "no connection to slow.test:81 within 0.1 s"
+    if stuck == "connection":
+        monkeypatch.setattr(connecting, "start_connection", never)
+    guard = ResolvingGuard(StuckResolver()) if stuck == "name" else OpenGuard()
+    sender = await make_sender(connect_timeout_secs=connect_timeout, guard=guard)
+    host = "slow.test" if stuck == "name" else "127.0.0.1"
+    answer = await sender.send(webhook_to(f"http://{host}:81/", timeout_secs=whole_timeout))
+
+    if stuck == "name":
+        assert answer.error_code == "dns_error"
+        assert answer.describe() == "host name slow.test could not be resolved: no answer in time"
+    else:
+        assert answer.error_code == "connect_timeout"
+        assert answer.describe() == "no connection to 127.0.0.1:81 within 0.1 s"
+    assert answer.status is None
     assert answer.duration_secs < 2
 
 

@@ -45,8 +45,9 @@ async def pool() -> AsyncIterator[Pool]:
 
 async def exchange(pool: Pool, raw: RawReceiver) -> Connection:
     """A connection that has served, and rests."""
-    connection = await pool.connect(target_of(raw.url()))
-    await connection.exchange(REQUEST, Answer(100), asyncio.get_running_loop().time() + 10)
+    deadline = asyncio.get_running_loop().time() + 10
+    connection = await pool.connect(target_of(raw.url()), deadline)
+    await connection.exchange(REQUEST, Answer(100), deadline)
     pool.give_back(connection)
     return connection
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import logging
-from typing import Any
 
 import msgspec
 
@@ -27,25 +26,27 @@ def result_of(answer: WebhookAnswer, request: WebhookRequest) -> str | None:
     body = answer.body.removeprefix(codecs.BOM_UTF8)
     if not body:
         return None
-    if answer.truncated:
-        return _drop("the body is longer than what is read of an answer", answer, request)
     try:
-        value: Any = msgspec.json.decode(body)
+        return _kept(body, answer.truncated)
     except _UNREADABLE as error:
-        return _drop(str(error), answer, request)
+        # Nobody misses what nobody has announced.
+        said_json = "json" in answer.headers.get("content-type", "").lower()
+        log.log(
+            logging.WARNING if said_json else logging.DEBUG,
+            "the body of the answer is not kept as a result; the task succeeds without one",
+            extra=log_fields(request, error=str(error)),
+        )
+        return None
+
+
+def _kept(body: bytes, truncated: bool) -> str | None:
+    if truncated:
+        raise ValueError("the body is longer than what is read of an answer")
     problems: list[Problem] = []
-    text = encode_json(problems, "result", value, PAYLOAD_BYTES)
-    return _drop(str(problems[0]), answer, request) if problems else text
-
-
-def _drop(reason: str, answer: WebhookAnswer, request: WebhookRequest) -> None:
-    """Say why there is no result, unless nobody said that there would be one."""
-    said_json = "json" in answer.headers.get("content-type", "").lower()
-    log.log(
-        logging.WARNING if said_json else logging.DEBUG,
-        "the body of the answer is not kept as a result; the task succeeds without one",
-        extra=log_fields(request, error=reason),
-    )
+    text = encode_json(problems, "result", msgspec.json.decode(body), PAYLOAD_BYTES)
+    if problems:
+        raise ValueError(str(problems[0]))
+    return text
 
 
 def cancel_params(answer: WebhookAnswer, request: WebhookRequest, egress: Egress) -> str | None:

@@ -29,19 +29,26 @@ class Connector:
         self._resolver = guard.resolver() or SystemResolver()
         self._tls: ssl.SSLContext | None = None
 
-    async def connect(self, target: Target, protocol: asyncio.Protocol) -> None:
-        """Connects the protocol. Raises `BlockedAddress`, `NameNotFound`, `Unreachable` and `TlsFailed`."""
-        addresses = await self._look_up(target.host, target.port)
+    async def connect(self, target: Target, protocol: asyncio.Protocol, deadline: float) -> None:
+        """Connects the protocol. Raises `BlockedAddress`, `NameNotFound`, `Unreachable`, `TlsFailed` and, at the
+        deadline, `TimeoutError`."""
+        addresses = await self._look_up(target.host, target.port, deadline)
         try:
-            connected = await start_connection(
-                addresses,
-                happy_eyeballs_delay=_NEXT_ADDRESS_SECS,
-                interleave=1,
-                socket_factory=partial(self._open_socket, target.host),
-            )
-            await self._attach(connected, target, protocol)
+            async with asyncio.timeout_at(deadline):
+                connected = await start_connection(
+                    addresses,
+                    happy_eyeballs_delay=_NEXT_ADDRESS_SECS,
+                    interleave=1,
+                    socket_factory=partial(self._open_socket, target.host),
+                )
+                await self._attach(connected, target, protocol)
         except BlockedAddress:
             raise
+        except TimeoutError as problem:
+            # The system's own, which comes earlier, is one more way not to be reached.
+            if problem.errno is None:
+                raise
+            raise Unreachable(problem) from problem
         except ssl.SSLError as problem:
             raise TlsFailed(str(problem)) from problem
         except OSError as problem:
@@ -50,12 +57,17 @@ class Connector:
     async def close(self) -> None:
         await self._resolver.close()
 
-    async def _look_up(self, host: str, port: int) -> list[AddrInfoType]:
+    async def _look_up(self, host: str, port: int, deadline: float) -> list[AddrInfoType]:
+        if parse_address(host) is not None:
+            return list(_socket_addresses(host, port))
         try:
-            found = [host] if parse_address(host) is not None else await self._resolver.resolve(host, port)
+            async with asyncio.timeout_at(deadline):
+                found = await self._resolver.resolve(host, port)
             return [one for address in found for one in _socket_addresses(address, port)]
         except BlockedAddress:
             raise
+        except TimeoutError as problem:
+            raise NameNotFound(host, "no answer in time") from problem
         except OSError as problem:
             raise NameNotFound(host, problem.strerror or str(problem)) from problem
 

@@ -39,10 +39,10 @@ class Pool:
             connection.drop()
         return None
 
-    async def connect(self, target: Target) -> Connection:
+    async def connect(self, target: Target, deadline: float) -> Connection:
         """A new connection. Raises what the connector does."""
         connection = Connection(target.destination, self._forget)
-        await self._connector.connect(target, connection)
+        await self._connector.connect(target, connection, deadline)
         if self._closing is not None:
             connection.drop()
             raise ConnectionLost(ConnectionAbortedError())

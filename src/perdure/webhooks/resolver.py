@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 from perdure.webhooks.guard import BlockedAddress, Guard, Resolver
 
@@ -12,15 +15,23 @@ from perdure.webhooks.guard import BlockedAddress, Guard, Resolver
 _FLAGS = 0 if sys.platform == "win32" else socket.AI_ADDRCONFIG & getattr(socket, "AI_MASK", socket.AI_ADDRCONFIG)
 
 
+#: Lookups under way at the same time. A zone that is slow must not keep others, or other work, from their threads.
+_THREADS = 128
+
+
 class SystemResolver:
-    """Asks the system, in a thread."""
+    """Asks the system, in threads of its own, which begin when they are needed."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="name lookup")
 
     async def resolve(self, host: str, port: int, /) -> list[str]:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=_FLAGS)
+        look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=_FLAGS)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
         return list(dict.fromkeys(_in_numbers(*place) for *_, place in found))
 
     async def close(self) -> None:
-        pass
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class CheckedResolver:
@@ -44,7 +55,7 @@ class CheckedResolver:
         await self._lookup.close()
 
 
-def _in_numbers(address: str, _port: int, _flow: int = 0, scope: int = 0) -> str:
+def _in_numbers(address: Any, _port: Any, _flow: int = 0, scope: int = 0) -> str:
     """With the zone that a link-local address is of no use without."""
     return f"{address}%{scope}" if scope else address
 

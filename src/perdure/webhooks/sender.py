@@ -141,8 +141,7 @@ class HttpSender:
 
     async def _connect(self, pool: Pool, request: WebhookRequest, target: Target, call: _Call) -> Connection:
         limit = min(self._connect_timeout_secs, request.timeout_secs)
-        async with asyncio.timeout_at(call.began + limit):
-            return await pool.connect(target)
+        return await pool.connect(target, call.began + limit)
 
     def _open_pool(self) -> Pool:
         """Made at the first call because it belongs to the running event loop."""
