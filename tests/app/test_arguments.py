@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -49,6 +51,15 @@ class Model(BaseModel):
     size: int
     colour: Colour = Colour.RED
     parts: list[Part] = []
+
+
+@dataclass
+class Measure:
+    value: float | None
+
+
+class Reading(BaseModel):
+    value: float | None
 
 
 def repr_kind(value: Any) -> str:
@@ -140,6 +151,50 @@ def test_what_json_cannot_hold_is_refused(value: Any) -> None:
         _taking(Any).pack((value,), {})
     with pytest.raises(Unfit, match="cannot be stored"):
         _taking(Any).pack_result(value)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "wrap"),
+    [
+        (float, lambda number: number),
+        (float | None, lambda number: number),
+        (Any, lambda number: {"deep": [None, (number,)]}),
+        (list[float | None], lambda number: [1.5, number]),
+        (Measure, Measure),
+        (Reading, lambda number: Reading(value=number)),
+    ],
+    ids=repr_kind,
+)
+def test_numbers_that_json_does_not_have_are_refused(kind: Any, wrap: Callable[[float], Any], number: float) -> None:
+    arguments = _taking(kind)
+    with pytest.raises(Invalid, match=r"arguments\.value: JSON has no nan and no infinity; hand over None"):
+        arguments.pack((wrap(number),), {})
+    with pytest.raises(Unfit, match="the result cannot be stored: JSON has no nan") as unfit:
+        arguments.pack_result(wrap(number))
+    assert unfit.value.code == "invalid_result"
+
+
+@pytest.mark.parametrize(
+    "value", [None, [None, 1.5], "null and nan", Measure(None), Reading(value=None)], ids=repr_kind
+)
+def test_null_is_not_mistaken_for_such_a_number(value: Any) -> None:
+    assert _taking(Any).pack((value,), {}) == {"value": msgspec.to_builtins(value, enc_hook=BaseModel.model_dump)}
+
+
+def test_json_that_is_written_already_is_taken_as_it_is() -> None:
+    assert _taking(Any).pack((msgspec.Raw(b"[null]"),), {}) == {"value": [None]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(int, "7"), (int, None), (str, 7), (list[int], [1, "2"]), (Order, {"id": "x"}), (Order, None), (Model, {})],
+    ids=repr_kind,
+)
+def test_a_result_that_is_not_what_the_function_says_is_refused(kind: Any, value: Any) -> None:
+    with pytest.raises(Unfit, match="the result cannot be stored") as unfit:
+        _taking(kind).pack_result(value)
+    assert unfit.value.code == "invalid_result"
 
 
 def test_a_result_has_its_limit() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perdure import Context, Duplicate, Final, Invalid, Perdure, Retry, TaskHandle, TaskNotSuccessful
+from perdure import Context, Duplicate, Final, Invalid, NoResult, Perdure, Retry, TaskHandle, TaskNotSuccessful
 
 
 async def test_a_call_is_submitted_run_and_its_result_read(app: Perdure) -> None:
@@ -124,6 +124,24 @@ async def test_a_failure_is_told_with_its_reason(app: Perdure) -> None:
         with pytest.raises(TaskNotSuccessful, match="the card is blocked") as told:
             await handle.result(timeout=30)
     assert told.value.status == "Failure"
+
+
+async def test_a_result_of_another_version_of_the_function_is_told_as_such(app: Perdure, database_url: str) -> None:
+    @app.task
+    async def charge() -> str:
+        return "seven"
+
+    with Perdure(database_url) as newer:
+
+        @newer.task(kind="charge")
+        async def charge_cents() -> int:
+            return 7
+
+        handle = await charge_cents.submit()
+        async with app.worker():
+            with pytest.raises(NoResult, match="'charge' is not what the function returns now: Expected `int`"):
+                await handle.result(timeout=30)
+        assert (await handle.task()).result == '"seven"'
 
 
 async def test_a_waiting_task_is_canceled_and_tried_again_by_hand(app: Perdure) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from datetime import timedelta
 from typing import Any
@@ -342,8 +343,9 @@ def _nested(depth: int) -> Any:
         (_nested(100_000), "cannot be stored"),
         ("\ud800", "surrogates not allowed"),
         ({1, 2, object()}, "object cannot be written as JSON"),
+        ([1.5, math.nan], "JSON has no nan"),
     ],
-    ids=["object", "large", "nul", "deep", "very deep", "surrogate", "set"],
+    ids=["object", "large", "nul", "deep", "very deep", "surrogate", "set", "nan"],
 )
 @pytest.mark.parametrize("plain", [True, False], ids=["thread", "loop"])
 async def test_a_result_that_cannot_be_kept_is_a_final_failure(
@@ -365,6 +367,25 @@ async def test_a_result_that_cannot_be_kept_is_a_final_failure(
     assert (ended.status, ended.error_class, ended.result) == (Status.FAILURE, "final", None)
     assert complaint in (ended.failure_reason or "")
     assert (await attempt(shop, id))["code"] == "invalid_result"
+
+
+async def test_a_result_of_another_type_than_the_function_says_is_a_final_failure(
+    app: Perdure, make_workshop: MakeWorkshop
+) -> None:
+    @app.task(retry=TEN_SECONDS)
+    async def count(result: Any) -> int:
+        return result  # type: ignore[no-any-return]
+
+    shop = await make_workshop()
+    ids = {text: await shop.hand_in(count, value) for text, value in (("text", "7"), ("none", None), ("number", 7))}
+
+    await shop.work()
+
+    assert await shop.statuses(ids) == {"text": "Failure", "none": "Failure", "number": "Success"}
+    ended = await shop.task(ids["text"])
+    assert (ended.error_class, ended.result) == ("final", None)
+    assert ended.failure_reason == "the result cannot be stored: Expected `int`, got `str`"
+    assert (await attempt(shop, ids["none"]))["code"] == "invalid_result"
 
 
 async def test_a_result_that_the_database_refuses_fails_its_task_and_no_other(

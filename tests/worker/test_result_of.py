@@ -7,7 +7,7 @@ from typing import Any, assert_type
 
 import pytest
 
-from perdure import Context, NoResult, Perdure
+from perdure import Context, NoResult, Perdure, PerdureError
 
 app = Perdure("sqlite:///never-opened.db")
 
@@ -69,3 +69,12 @@ def test_of_several_parents_of_a_kind_one_must_be_named() -> None:
 
     with pytest.raises(NoResult, match="2 parents have the kind 'charge'"):
         context.result_of(charge)
+
+
+def test_a_result_that_is_not_what_the_function_returns_now_is_told_as_such() -> None:
+    context = a_child_of(a_parent("charge", result='{"euros": 7}'))
+
+    with pytest.raises(NoResult, match=r"'charge' is not what the function returns now: .*missing .*cents") as told:
+        context.result_of(charge)
+    assert isinstance(told.value, PerdureError)
+    assert context.result_of("charge") == {"euros": 7}

@@ -10,14 +10,13 @@ from typing import Any
 
 import msgspec
 
+from perdure.app.plain import UNFIT, read_as, to_plain
 from perdure.domain.checks import PAYLOAD_BYTES
 from perdure.domain.errors import Invalid, Problem
 from perdure.engine.intake import encode_json
 from perdure.worker.context import Context
 from perdure.worker.handlers import Unfit
 
-#: What is raised about values that JSON cannot hold, or that are not what a type says.
-_UNFIT = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 _EMPTY = inspect.Parameter.empty
 _REFUSED_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: "*",
@@ -46,9 +45,8 @@ class Arguments:
         problems = []
         for name, value in bound.arguments.items():
             try:
-                payload[name] = to_plain(value)
-                read_as(payload[name], self.types[name])
-            except _UNFIT as error:
+                payload[name] = to_plain(value, self.types[name])
+            except UNFIT as error:
                 problems.append(Problem(f"arguments.{name}", _first_line(error)))
         if problems:
             raise Invalid(problems)
@@ -67,26 +65,29 @@ class Arguments:
             missing = sorted(self.required - arguments.keys())
             if missing:
                 raise TypeError(f"the function needs {', '.join(missing)}")
-        except _UNFIT as error:
+        except UNFIT as error:
             raise Unfit("invalid_arguments", f"the arguments do not fit: {_first_line(error)}") from error
         return arguments
 
     def pack_result(self, value: Any) -> str | None:
         """The result as it is stored; raises Unfit."""
-        if value is None:
+        if value is None and self.result_type in (type(None), Any):
             return None
         problems: list[Problem] = []
         try:
-            text = encode_json(problems, "result", to_plain(value), PAYLOAD_BYTES)
-        except _UNFIT as error:
+            text = encode_json(problems, "result", to_plain(value, self.result_type), PAYLOAD_BYTES)
+        except UNFIT as error:
             raise Unfit("invalid_result", f"the result cannot be stored: {_first_line(error)}") from error
         if problems:
             raise Unfit("invalid_result", f"the result cannot be stored: {problems[0].message}")
         return text
 
     def read_result(self, value: Any) -> Any:
-        """A stored result as what the function says that it returns."""
-        return read_as(value, self.result_type)
+        """A stored result as what the function says that it returns; raises Unfit."""
+        try:
+            return read_as(value, self.result_type)
+        except UNFIT as error:
+            raise Unfit("invalid_result", _first_line(error)) from error
 
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:
@@ -119,39 +120,11 @@ def _is_context(hint: Any) -> bool:
     return hint is Context or Context in typing.get_args(hint)
 
 
-def to_plain(value: Any) -> Any:
-    """What is left of a value once it was JSON: of structs, dataclasses, pydantic models, dates, enums and the like."""
-    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode_other))
-
-
-def read_as(value: Any, wanted: Any) -> Any:
-    """Plain data as a value of the type; raises msgspec.ValidationError, or what a model raises."""
-    if wanted is Any or wanted is _EMPTY:
-        return value
-    return msgspec.convert(value, wanted, dec_hook=_decode_other, str_keys=True)
-
-
 def _read_member(name: str, value: Any, wanted: Any) -> Any:
     try:
         return read_as(value, wanted)
-    except _UNFIT as error:
+    except UNFIT as error:
         raise ValueError(f"{name}: {_first_line(error)}") from error
-
-
-def _encode_other(value: Any) -> Any:
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    raise TypeError(
-        f"{type(value).__name__} cannot be written as JSON; use a dataclass, a msgspec Struct or plain data"
-    )
-
-
-def _decode_other(wanted: Any, value: Any) -> Any:
-    if hasattr(wanted, "model_validate"):
-        return wanted.model_validate(value)
-    if isinstance(wanted, type) and isinstance(value, wanted):
-        return value
-    raise TypeError(f"{getattr(wanted, '__name__', wanted)} cannot be read from JSON")
 
 
 def _first_line(error: Exception) -> str:

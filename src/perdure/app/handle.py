@@ -60,7 +60,10 @@ class TaskHandle(Generic[Result]):
         return task
 
     async def result(self, timeout: float | None = None) -> Result:
-        """Wait for what the function returned; raises TaskNotSuccessful if the task ended otherwise."""
+        """Wait for what the function returned; raises TaskNotSuccessful if the task ended otherwise.
+
+        Raises NoResult if it returned something else than the function returns now.
+        """
         task = await self.wait(timeout)
         if task.status is not Status.SUCCESS:
             raise TaskNotSuccessful(task)

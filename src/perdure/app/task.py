@@ -14,7 +14,8 @@ from perdure.app.options import Definition, TaskOptions, whole_seconds
 from perdure.domain.drafts import BatchDraft, TaskDraft
 from perdure.domain.errors import Duplicate
 from perdure.store.verbs.submit import Submitted
-from perdure.worker.handlers import Handler, Mode
+from perdure.worker.context import NoResult
+from perdure.worker.handlers import Handler, Mode, Unfit
 
 Result = TypeVar("Result", covariant=True)
 _Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -103,8 +104,14 @@ class TaskFunction(Generic[Result]):
         return self._options.get("key")
 
     def read_result(self, value: Any) -> Result:
-        """A stored result as what the function says that it returns."""
-        result: Result = self._arguments.read_result(value)
+        """A stored result as what the function says that it returns; raises NoResult if it is something else."""
+        try:
+            result: Result = self._arguments.read_result(value)
+        except Unfit as error:
+            raise NoResult(
+                f"a stored result of {self.kind!r} is not what the function returns now: {error}; as it is stored, "
+                "it is told by `task()` of the handle, and by `result_of` with the key of the parent"
+            ) from error
         return result
 
     def _batch(self, calls: list[_Call]) -> BatchDraft:

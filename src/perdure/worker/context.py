@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 import msgspec
 
+from perdure.domain.errors import PerdureError
 from perdure.domain.keys import Trigger, idempotency_key
 from perdure.domain.states import Status
 from perdure.store.changes import Row
@@ -25,8 +26,8 @@ class Canceled(Exception):
     """The task was canceled, timed out, or taken away from this worker; nobody waits for its result."""
 
 
-class NoResult(LookupError):
-    """There is no such parent, or it did not succeed."""
+class NoResult(PerdureError, LookupError):
+    """There is no such parent, it did not succeed, or its result is not what its function returns now."""
 
 
 class Kind(Protocol[Result]):
@@ -122,7 +123,8 @@ class Context:
     def result_of(self, parent: str | Kind[Any]) -> Any:
         """What a parent returned: by its key in the batch, or by its function if only one parent is of that kind.
 
-        Raises NoResult if there is no such parent, or if it did not succeed.
+        Raises NoResult if there is no such parent, if it did not succeed, or if its result is not what the function
+        returns now.
         """
         key = parent if isinstance(parent, str) else parent.key
         column, wanted = ("kind", parent.kind) if not isinstance(parent, str) and key is None else ("key", key)
