@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.app.plain import UNFIT, read_as, to_plain
+from perdure.app.plain import UNFIT, check_type, read_as, to_plain
 from perdure.domain.checks import PAYLOAD_BYTES
 from perdure.domain.errors import Invalid, Problem
 from perdure.engine.intake import encode_json
@@ -106,6 +106,8 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
             raise TypeError(f"{function.__qualname__} takes {name} by position only; a task passes arguments by name")
         if name not in context:
             parameters.append(parameter)
+    for name, hint in hints.items():
+        _check_hint(function, name, hint, context)
     return Arguments(
         signature.replace(parameters=parameters),
         {parameter.name: hints.get(parameter.name, Any) for parameter in parameters},
@@ -113,6 +115,16 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
         context[0] if context else None,
         frozenset(parameter.name for parameter in parameters if parameter.default is _EMPTY),
     )
+
+
+def _check_hint(function: Callable[..., Any], name: str, hint: Any, context: list[str]) -> None:
+    if name in context:
+        return
+    try:
+        check_type(hint)
+    except TypeError as error:
+        what = "result" if name == "return" else f"parameter {name}"
+        raise TypeError(f"{function.__qualname__}: the {what} cannot be read from JSON: {error}") from error
 
 
 def _is_context(hint: Any) -> bool:
