@@ -11,12 +11,11 @@ from pathlib import Path
 import aiohttp
 import asyncpg
 
+from perdure.cli.processes import pause_secs
 from tests.system import supervised
 from tests.system.agent import Agent
 from tests.system.client import Client
 from tests.system.process import ServerProcess, run
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 async def test_two_processes_serve_together_and_stop_cleanly(
@@ -52,15 +51,44 @@ async def test_when_they_cannot_start_the_whole_ends(tmp_path: Path, empty_postg
     assert "schema version 9999" in refused.error
 
 
-async def test_a_process_that_dies_is_replaced() -> None:
-    program = (sys.executable, "-m", supervised.__name__)
-    async with ServerProcess(REPOSITORY, program=program) as server:
-        await server.says(r"process \d+", times=2)
-        dying = int(re.findall(r"process (\d+)", server.output)[0])
+def supervised_processes(folder: Path, behaviour: str) -> ServerProcess:
+    return ServerProcess(folder, program=(sys.executable, supervised.__file__, behaviour))
+
+
+async def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
+    async with supervised_processes(tmp_path, "wait") as both:
+        await both.says(r"process \d+", times=2)
+        dying = int(re.findall(r"process (\d+)", both.output)[0])
 
         os.kill(dying, signal.SIGKILL)
 
-        await server.says("a process died; starting another")
-        await server.says(r"process \d+", times=3)
-        assert await server.stop() == 0
-    assert server.output.count("stopped") == 2
+        await both.says("a process died; starting another.*exit_code=-9 pause_secs=0")
+        await both.says(r"process \d+", times=3)
+        assert await both.stop() == 0
+    assert both.output.count("stopped") == 2
+
+
+async def test_processes_that_die_again_and_again_are_started_ever_more_slowly(tmp_path: Path) -> None:
+    async with supervised_processes(tmp_path, "die") as both:
+        await both.says("a process died; starting another.*exit_code=1 pause_secs=1", times=2)
+
+        # Nothing runs now, and it need not wait for the next ones either.
+        assert await both.stop() == 0
+    assert [both.output.count(f"pause_secs={secs}\n") for secs in ("0.0", "0.5", "1.0")] == [2, 2, 2]
+
+
+def test_the_pause_grows_up_to_half_a_minute() -> None:
+    assert [pause_secs(deaths) for deaths in range(1, 10)] == [0, 0.5, 1, 2, 4, 8, 16, 30, 30]
+    assert pause_secs(10**6) == 30
+
+
+async def test_one_that_cannot_start_later_on_does_not_stop_the_others(tmp_path: Path) -> None:
+    async with supervised_processes(tmp_path, "refuse later") as both:
+        await both.says(r"process \d+", times=2)
+
+        os.kill(int(re.findall(r"process (\d+)", both.output)[0]), signal.SIGKILL)
+
+        await both.says("a process died; starting another.*exit_code=78 pause_secs=0.5")
+        assert "stopped" not in both.output
+        assert await both.stop() == 0
+    assert both.output.count("stopped") == 1

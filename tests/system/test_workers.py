@@ -39,6 +39,13 @@ def slow(ctx: Context) -> str:
     while not ctx.canceled and not os.path.exists("go"):
         pass
     return "finished"
+
+
+@app.task(retry=Retry.immediate(5))
+def poison(ctx: Context) -> str:
+    if ctx.attempt == 0:
+        os._exit(1)
+    return "survived"
 """
 #: A lost worker is to be noticed within the patience of a test.
 CONFIGURATION = """
@@ -134,6 +141,18 @@ async def test_two_processes_share_the_work(folder: Path, app: Perdure) -> None:
     begun = [line.split() for line in runs(folder)]
     assert sorted(int(number) for number, _, _ in begun) == list(range(200))
     assert len({process for _, _, process in begun}) == 2
+
+
+async def test_a_task_that_ends_its_process_takes_no_other_one_down(folder: Path, app: Perdure) -> None:
+    with app.batch() as batch:
+        node = batch.add_task({"kind": "poison", "retry": RETRIED})
+    async with worker(folder, "--processes", "2") as both:
+        await both.says("a process died; starting another")
+        await both.says("working", times=3)
+
+        assert await node.handle.result(timeout=60) == "survived"
+        assert await both.stop() == 0
+    assert both.output.count("a process died") == 1
 
 
 async def test_a_worker_that_is_stopped_finishes_what_it_runs(folder: Path, app: Perdure) -> None:

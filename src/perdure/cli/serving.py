@@ -15,7 +15,7 @@ import uvicorn
 from perdure import __version__
 from perdure.api.app import build_app
 from perdure.assemble import Instance, make_instance
-from perdure.cli.processes import run_processes
+from perdure.cli.processes import START_FAILED, run_processes
 from perdure.config import Settings
 from perdure.config.problems import mask_password
 from perdure.domain.errors import PerdureError
@@ -52,20 +52,18 @@ def serve_forever(settings: Settings) -> int:
                 file=sys.stderr,
             )
             return 2
-    if settings.server.workers > 1:
-        return run_processes(settings.server.workers, run_instance, settings, listening)
-    return run_instance(settings, listening)
+    return run_processes(settings.server.workers, run_instance, settings, listening)
 
 
 def run_instance(settings: Settings, listening: socket.socket | None) -> int:
-    """One process: its engine, its API."""
+    """One process: its engine, its API. Returns its exit code, START_FAILED where it has said why."""
     configure_logging(settings.log.level, settings.log.format)
     try:
         with asyncio.Runner(loop_factory=event_loop()) as runner:
             runner.run(_run(settings, listening))
     except PerdureError as error:
         print(f"perdure cannot start: {error}", file=sys.stderr)
-        return 1
+        return START_FAILED
     return 0
 
 

@@ -55,16 +55,14 @@ def find_app(reference: str) -> Perdure:
 
 def work_forever(reference: str, settings: Settings, concurrency: int, cpu_processes: int, processes: int) -> int:
     """Run until a signal says stop; the exit code."""
-    run = partial(run_worker, reference, concurrency, cpu_processes)
-    if processes > 1:
-        return run_processes(processes, run, settings, None)
-    return run(settings, None)
+    configure_logging(settings.log.level, settings.log.format)
+    return run_processes(processes, partial(run_worker, reference, concurrency, cpu_processes), settings, None)
 
 
 def run_worker(
     reference: str, concurrency: int, cpu_processes: int, settings: Settings, _listening: socket.socket | None
 ) -> int:
-    """One process."""
+    """One process; returns its exit code, START_FAILED where it has said why."""
     configure_logging(settings.log.level, settings.log.format)
     try:
         app = find_app(reference)
