@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -78,8 +79,10 @@ class ServerProcess:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        if self._process is not None and self._process.returncode is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process is not None:
+            # With what it started, even when it has ended itself.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
         if self._reading is not None:
             await self._reading
@@ -104,11 +107,12 @@ class ServerProcess:
         self._process.send_signal(number)
 
     async def ended(self) -> int:
-        """Wait for its end; the exit code."""
+        """Wait for its end, and that of all that it started and did not take with it; the exit code."""
         assert self._process is not None
         assert self._reading is not None
-        code = await asyncio.wait_for(self._process.wait(), SECONDS_TO_STOP)
-        await self._reading
+        async with asyncio.timeout(SECONDS_TO_STOP):
+            code = await self._process.wait()
+            await asyncio.shield(self._reading)
         return code
 
     async def stop(self) -> int:

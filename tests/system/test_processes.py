@@ -10,9 +10,10 @@ from pathlib import Path
 
 import aiohttp
 import asyncpg
+import pytest
 
 from perdure.cli.processes import pause_secs
-from tests.system import supervised
+from tests.system import orphaned, supervised
 from tests.system.agent import Agent
 from tests.system.client import Client
 from tests.system.process import ServerProcess, run
@@ -75,6 +76,33 @@ async def test_processes_that_die_again_and_again_are_started_ever_more_slowly(t
         # Nothing runs now, and it need not wait for the next ones either.
         assert await both.stop() == 0
     assert [both.output.count(f"pause_secs={secs}\n") for secs in ("0.0", "0.5", "1.0")] == [2, 2, 2]
+
+
+async def test_processes_stop_when_whoever_looks_after_them_is_killed(
+    tmp_path: Path, empty_postgres_url: str, session: aiohttp.ClientSession
+) -> None:
+    arguments = ("--workers", "2", "--database-url", empty_postgres_url)
+    async with ServerProcess(tmp_path, *arguments) as server:
+        await server.says("instance +", times=2)
+        url = await server.address()
+
+        server.send(signal.SIGKILL)
+
+        await server.says("the process that started this one is gone", times=2)
+        await server.says("everything acknowledged is on disk", times=2)
+        # Their output ends with the last of them.
+        await server.ended()
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await session.get(f"{url}/health")
+
+
+async def test_the_end_of_a_parent_is_noticed_while_a_copy_of_it_lives(tmp_path: Path) -> None:
+    async with ServerProcess(tmp_path, program=(sys.executable, orphaned.__file__)) as parent:
+        await parent.says("computing")
+
+        parent.send(signal.SIGKILL)
+
+        await parent.says("orphaned")
 
 
 def test_the_pause_grows_up_to_half_a_minute() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,14 @@ def poison(ctx: Context) -> str:
     if ctx.attempt == 0:
         os._exit(1)
     return "survived"
+
+
+@app.task(process=True)
+def compute() -> None:
+    with open("runs.txt", "a") as runs:
+        runs.write("compute\\n")
+    while True:
+        pass
 """
 #: A lost worker is to be noticed within the patience of a test.
 CONFIGURATION = """
@@ -153,6 +162,35 @@ async def test_a_task_that_ends_its_process_takes_no_other_one_down(folder: Path
         assert await node.handle.result(timeout=60) == "survived"
         assert await both.stop() == 0
     assert both.output.count("a process died") == 1
+
+
+async def test_processes_of_functions_end_with_a_worker_that_is_killed(folder: Path, app: Perdure) -> None:
+    with app.batch() as batch:
+        batch.add_task({"kind": "compute"})
+    async with worker(folder) as killed:
+        await started(folder, 1)
+
+        killed.send(signal.SIGKILL)
+
+        # Its output is that of the busy process, too: it ends with the last of them.
+        await killed.ended()
+
+
+async def test_workers_drain_when_whoever_looks_after_them_is_killed(folder: Path, app: Perdure) -> None:
+    with app.batch() as batch:
+        node = batch.add_task({"kind": "slow"})
+    async with worker(folder, "--processes", "2") as both:
+        await both.says("working", times=2)
+        await started(folder, 1)
+
+        both.send(signal.SIGKILL)
+
+        await both.says("finishing what is under way", times=2)
+        (folder / "go").touch()
+        await both.says("every result is on disk", times=2)
+        await both.ended()
+
+    assert await node.handle.result() == "finished"
 
 
 async def test_a_worker_that_is_stopped_finishes_what_it_runs(folder: Path, app: Perdure) -> None:

@@ -16,6 +16,7 @@ from types import FrameType
 
 from perdure.clock import monotonic
 from perdure.config import Settings
+from perdure.worker.parent import watch_parent
 
 log = logging.getLogger("perdure")
 
@@ -142,4 +143,11 @@ def _with_own_name(settings: Settings) -> Settings:
 
 
 def _run(target: Target, settings: Settings, listening: socket.socket | None) -> None:
+    watch_parent(_stop_alone)
     raise SystemExit(target(settings, listening))
+
+
+def _stop_alone() -> None:
+    """Nobody is left to replace or stop this process, and whoever starts the command again does not count on it."""
+    log.error("the process that started this one is gone; stopping")
+    os.kill(os.getpid(), signal.SIGTERM)

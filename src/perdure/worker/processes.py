@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import importlib
 import multiprocessing
+import os
 import signal
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from perdure.worker.handlers import Handler
 from perdure.worker.outcomes import Raised, raised_from
+from perdure.worker.parent import watch_parent
 
 Outcome = str | None | Raised
 """A result as it is stored, or what was raised instead."""
@@ -102,7 +105,9 @@ def _kill(process: Any) -> None:
 
 
 def serve(connection: Connection) -> None:
-    """In the other process: answer questions until the asker is gone."""
+    """In the other process: answer questions until the asker is gone, and end in the middle of one then."""
+    # Its task is begun again elsewhere, and the two should not run side by side.
+    watch_parent(partial(os._exit, 1))
     # Signals to the whole group mean the worker, which lets functions finish. (Handlers, because what is ignored
     # would be ignored by programs that a function starts, too.)
     for number in (signal.SIGINT, signal.SIGTERM):
