@@ -90,21 +90,6 @@ async def test_a_store_that_is_not_open_says_so(database: Database) -> None:
         await store.read(_count)
 
 
-async def test_a_file_that_cannot_be_opened_says_what_to_do(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "no such folder" / "perdure.db"), StoreOptions("here"), VirtualClock())
-
-    with pytest.raises(Unavailable, match=r"cannot be opened: .* Check the folder and its rights"):
-        await store.open()
-    await store.close()
-
-
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
-    store = PostgresStore("postgresql://nobody@127.0.0.1:1/nothing", StoreOptions("here"), VirtualClock())
-
-    with pytest.raises((Unavailable, OSError)):
-        await store.open()
-
-
 async def test_a_transaction_on_sqlite_waits_for_nothing_else(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "perdure.db"), StoreOptions("here"), VirtualClock())
     await store.open()

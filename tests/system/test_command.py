@@ -168,21 +168,37 @@ async def test_a_newer_schema_is_refused_on_postgres_too(tmp_path: Path, postgre
 
 
 @pytest.mark.parametrize("arguments", [("serve", "--port", "0"), ("migrate",)])
-@pytest.mark.parametrize("trouble", ["nobody there", "no such database"])
+@pytest.mark.parametrize("trouble", ["nobody there", "no such database", "no such role"])
 async def test_a_database_that_cannot_be_reached_is_named(
     tmp_path: Path, postgres_url: str, arguments: tuple[str, ...], trouble: str
 ) -> None:
     url = postgres_url.replace("postgres@", "postgres:hunter2@")
     if trouble == "nobody there":
         url = re.sub(r":\d+/", ":1/", url)
-    else:
+    elif trouble == "no such database":
         url = re.sub(r"perdure_test_\w+", "nowhere", url)
+    else:
+        url = url.replace("postgres:", "stranger:")
 
     refused = await run(tmp_path, *arguments, variables={"DATABASE_URL": url})
 
     assert refused.code != 0
     assert url.replace("hunter2", "***") in refused.error
     assert "hunter2" not in refused.error
+    assert "Traceback" not in refused.error
+
+
+@pytest.mark.parametrize(
+    "arguments", [("serve", "--port", "0"), ("migrate",), ("task", "list"), ("worker", "shop:app")], ids=" ".join
+)
+async def test_a_file_that_is_no_database_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "perdure.db").write_text("buy milk")
+    (tmp_path / "shop.py").write_text("from perdure import Perdure\napp = Perdure()\n@app.task\ndef f(): ...\n")
+
+    refused = await run(tmp_path, *arguments)
+
+    assert refused.code != 0
+    assert "perdure.db is no SQLite database" in refused.error
     assert "Traceback" not in refused.error
 
 

@@ -6,7 +6,6 @@ Only the parts that commands need are running. Tasks are not claimed here; serve
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,8 +17,6 @@ from perdure.api.app import build_app
 from perdure.assemble import make_instance
 from perdure.client import Request, Response
 from perdure.config import Settings
-from perdure.config.problems import mask_password
-from perdure.domain.errors import PerdureError
 from perdure.telemetry.logs import configure_logging
 from perdure.webhooks.request import WebhookAnswer, WebhookRequest
 
@@ -43,16 +40,12 @@ async def open_locally(settings: Settings) -> AsyncIterator[LocalTransport]:
     instance = make_instance(settings, settings.callback_url(), SendsNothing())
     try:
         await instance.store.open()
-    except (OSError, sqlite3.DatabaseError) as error:
-        await instance.store.close()
-        await instance.engine.sender.close()
-        url = mask_password(settings.server.database_url)
-        raise PerdureError(f"The database {url} does not answer: {error}") from error
-    try:
-        await instance.engine.start(work=False)
-        yield LocalTransport(build_app(instance.engine.commands, instance.store, instance.metrics, settings))
+        try:
+            await instance.engine.start(work=False)
+            yield LocalTransport(build_app(instance.engine.commands, instance.store, instance.metrics, settings))
+        finally:
+            await instance.engine.stop()
     finally:
-        await instance.engine.stop()
         await instance.store.close()
 
 

@@ -118,7 +118,7 @@ def migrate(config: ConfigFlag = None, database_url: DatabaseFlag = None) -> Non
 
     try:
         asyncio.run(run())
-    except (PerdureError, OSError) as error:
+    except PerdureError as error:
         fail(f"{error}")
     print("The database is up to date.")
 

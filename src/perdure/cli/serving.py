@@ -75,12 +75,7 @@ async def _run(settings: Settings, listening: socket.socket | None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    try:
-        await instance.store.open()
-    except OSError as error:
-        raise PerdureError(
-            f"the database {mask_password(settings.server.database_url)} does not answer: {error}"
-        ) from error
+    await instance.store.open()
     server = None
     serving = None
     ready = asyncio.Event()

@@ -81,11 +81,7 @@ async def _run(app: Perdure, reference: str, settings: Settings, concurrency: in
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
     instance, worker = app.make_worker(settings, concurrency=concurrency, cpu_processes=cpu_processes)
-    try:
-        await instance.store.open()
-    except OSError as error:
-        shown = mask_password(settings.server.database_url)
-        raise PerdureError(f"the database {shown} does not answer: {error}") from error
+    await instance.store.open()
     await worker.start()
     lines = [
         f"perdure {__version__}",

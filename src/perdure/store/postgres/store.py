@@ -11,13 +11,13 @@ from typing import Any
 import asyncpg
 
 from perdure.clock import Clock, SteeredClock, monotonic
-from perdure.config.problems import mask_password
 from perdure.domain.errors import Unavailable
 from perdure.store.interface import CommitListener, QueryListener, Result, StoreOptions, Work
 from perdure.store.postgres.guest import GuestSession
 from perdure.store.postgres.migrate import migrate
 from perdure.store.postgres.session import ColumnTypes, PostgresSession
 from perdure.store.postgres.statistics import Statistics
+from perdure.store.postgres.trouble import GONE, describe_unreadable, explain
 from perdure.store.record import record_changes
 from perdure.store.statements import Dialect, load_statements
 
@@ -32,19 +32,6 @@ LISTEN_CHECK_SECS = 10.0
 
 #: Transactions that lost against another one and are simply run again.
 LOST_RACES = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError)
-#: The database is not there, or not right now.
-GONE = (
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.QueryCanceledError,
-    asyncpg.ReadOnlySQLTransactionError,
-)
 
 #: Every statement of a transaction is meant to walk an index, whatever stale statistics say.
 WRITE_SETTINGS = {
@@ -84,10 +71,13 @@ class PostgresStore:
 
     async def open(self) -> None:
         try:
-            connection = await connect(self._url)
-        except (TimeoutError, *GONE) as error:
-            reason = str(error) or type(error).__name__
-            raise Unavailable(f"The database {mask_password(self._url)} does not answer: {reason}") from error
+            await self._open()
+        except (TimeoutError, asyncpg.InsufficientPrivilegeError, *GONE) as error:
+            raise Unavailable(explain(self._url, error)) from error
+        await self.measure_clock()
+
+    async def _open(self) -> None:
+        connection = await connect(self._url)
         try:
             await migrate(connection)
             self._types = await _read_types(connection)
@@ -97,7 +87,6 @@ class PostgresStore:
         self._writers = await self._pool(max(2, self._pool_size - readers), WRITE_SETTINGS)
         self._readers = await self._pool(readers, READ_SETTINGS)
         self._apart = await self._pool(1, WRITE_SETTINGS, least=0)
-        await self.measure_clock()
 
     async def _pool(self, size: int, settings: dict[str, str], least: int = 1) -> asyncpg.Pool[Any]:
         return await asyncpg.create_pool(
@@ -243,8 +232,11 @@ async def connect(url: str) -> asyncpg.Connection[Any]:
     """A connection of its own, outside the pools."""
     try:
         return await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_SECS, server_settings={"timezone": "UTC"})
-    except asyncpg.InvalidPasswordError as error:
-        raise Unavailable(f"The database refuses the user or password: {error}") from error
+    except asyncpg.InterfaceError:
+        raise
+    except ValueError:
+        # What could not be read may be a part of the password.
+        raise Unavailable(describe_unreadable(url)) from None
 
 
 async def _read_types(connection: asyncpg.Connection[Any]) -> ColumnTypes:

@@ -30,6 +30,7 @@ def migrate(connection: sqlite3.Connection) -> list[Migration]:
             connection.execute("INSERT INTO schema_version (version, name) VALUES (?, ?)", (step.version, step.name))
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
     return steps

@@ -20,6 +20,7 @@ from perdure.store.interface import EVERYTHING, CommitListener, QueryListener, R
 from perdure.store.record import record_changes
 from perdure.store.sqlite.migrate import migrate
 from perdure.store.sqlite.session import SqliteSession, drive, read_row
+from perdure.store.sqlite.trouble import explain, is_trouble
 from perdure.store.statements import Dialect, load_statements
 
 OLDEST_SQLITE = (3, 38, 0)
@@ -65,24 +66,19 @@ class SqliteStore:
         self._writer.row_factory = read_row
 
     def _connect(self) -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(
-                self.path,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=512,
-                timeout=BUSY_TIMEOUT_MS / 1000,
-            )
-        except sqlite3.OperationalError as error:
-            raise Unavailable(
-                f"The database file {self.path} cannot be opened: {error}. Check the folder and its rights."
-            ) from error
+        connection = sqlite3.connect(
+            self.path,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+            timeout=BUSY_TIMEOUT_MS / 1000,
+        )
+        self._opened.append(connection)
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA cache_size = -65536")
         _add_functions(connection)
-        self._opened.append(connection)
         return connection
 
     async def close(self) -> None:
@@ -166,8 +162,10 @@ class SqliteStore:
     async def _on(self, threads: ThreadPoolExecutor, work: Callable[..., Result], *arguments: object) -> Result:
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
-        except sqlite3.OperationalError as error:
-            raise Unavailable(f"The database file {self.path} does not answer: {error}") from error
+        except sqlite3.DatabaseError as error:
+            if not is_trouble(error):
+                raise
+            raise Unavailable(explain(self.path, error)) from error
         except RuntimeError as error:
             if "after shutdown" in str(error):
                 raise Unavailable("The database is not open.") from error
