@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import asyncpg
@@ -29,6 +30,8 @@ CONNECT_TIMEOUT_SECS = 5.0
 #: Longer than the server's own statement timeout: only a connection that died unnoticed comes to this.
 COMMAND_TIMEOUT_SECS = 75.0
 LISTEN_CHECK_SECS = 10.0
+#: An id passes a dozen times while its task is worked on; to look up its other form is cheaper than to work it out.
+KNOWN_IDS = 16_384
 
 #: Transactions that lost against another one and are simply run again.
 LOST_RACES = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError)
@@ -252,10 +255,12 @@ async def _prepare_connection(connection: asyncpg.Connection[Any]) -> None:
     )
 
 
+@lru_cache(KNOWN_IDS)
 def _uuid_bytes(text: str) -> bytes:
     return bytes.fromhex(text.replace("-", ""))
 
 
+@lru_cache(KNOWN_IDS)
 def _uuid_text(data: bytes) -> str:
     digits = data.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
