@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,13 +18,17 @@ from perdure.store.statements import Dialect, Statement
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+#: A transaction writes and reads the same few moments again and again.
+KNOWN_MOMENTS = 4096
 _encode = msgspec.json.Encoder().encode
 
 
+@lru_cache(KNOWN_MOMENTS)
 def to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+@lru_cache(KNOWN_MOMENTS)
 def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
@@ -61,40 +66,65 @@ class SqliteSession(Session):
         bound = {parameter: _bound(value) for parameter, value in parameters.items()}
         bound["now"] = self._now
         if rows is not None:
-            if any(column.type == "timestamptz" for column in statement.columns):
-                rows = [[_bound(value) for value in row] for row in rows]
-            bound["rows"] = _encode(rows).decode()
+            timed = [column.type == "timestamptz" for column in statement.columns]
+            bound["rows"] = _encode(_bound_rows(rows, timed)).decode()
         began = monotonic()
-        found = self._connection.execute(statement.sql, bound).fetchall()
+        found = self._rows(statement.sql, bound)
         self._observe(name, monotonic() - began)
         return found
 
     async def query(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
         began = monotonic()
-        found = self._connection.execute(sql, [_bound(value) for value in parameters]).fetchall()
+        found = self._rows(sql, [_bound(value) for value in parameters])
         self._observe("listing", monotonic() - began)
         return found
 
+    def _rows(self, sql: str, bound: Any) -> list[Row]:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        found = cursor.execute(sql, bound).fetchall()
+        return read_rows(cursor.description, found) if found else []
+
     async def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        if not rows:
+            return
         marks = ", ".join("?" for _ in columns)
         sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
         began = monotonic()
-        self._connection.executemany(sql, [[_bound(value) for value in row] for row in rows])
+        self._connection.executemany(sql, _bound_rows(rows, [column in TIME_COLUMNS for column in columns]))
         self._observe(f"insert_{table}", monotonic() - began)
 
 
-def read_row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
-    """Rows as dicts, with moments and flags as such."""
-    row = {}
-    for column, value in zip(cursor.description, values, strict=True):
-        name = column[0]
-        if value is not None:
-            if name in TIME_COLUMNS:
-                value = from_micros(value) if type(value) is int else from_text(value)
-            elif name in FLAG_COLUMNS:
-                value = bool(value)
-        row[name] = value
-    return row
+def _bound_rows(rows: Sequence[Sequence[Any]], moments: Sequence[bool]) -> Sequence[Sequence[Any]]:
+    """The rows with the moments in the columns that are said to hold them as SQLite keeps them."""
+    if not any(moments):
+        return rows
+    columns = [
+        [None if value is None else to_micros(value) for value in values] if timed else values
+        for values, timed in zip(zip(*rows, strict=True), moments, strict=True)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def read_row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
+    """A row as a dict, with moments and flags as such."""
+    return read_rows(cursor.description, [values])[0]
+
+
+def read_rows(description: Sequence[Sequence[Any]], found: Sequence[tuple[Any, ...]]) -> list[Row]:
+    names = [column[0] for column in description]
+    moments = [name for name in names if name in TIME_COLUMNS]
+    flags = [name for name in names if name in FLAG_COLUMNS]
+    rows = [dict(zip(names, values, strict=True)) for values in found]
+    for row in rows:
+        for name in moments:
+            value = row[name]
+            if value is not None:
+                row[name] = from_micros(value) if type(value) is int else from_text(value)
+        for name in flags:
+            if row[name] is not None:
+                row[name] = bool(row[name])
+    return rows
 
 
 def drive(work: Callable[[Session], Coroutine[Any, Any, Result]], session: Session) -> Result:
