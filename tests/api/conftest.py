@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -51,7 +51,7 @@ def client(instance: Instance) -> Client:
 def start_tasks(instance: Instance) -> StartTasks:
     """Claims every webhook task that can start and records that its receiver accepted it."""
 
-    def decide(_row: Row, failure: Failure) -> NoReturn:
+    def decide(_row: Row, failure: Failure, _now: datetime) -> NoReturn:
         raise AssertionError(f"nothing fails here, but {failure}")
 
     async def start(session: Session) -> list[str]:

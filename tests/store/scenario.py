@@ -49,7 +49,7 @@ class Scenario:
         self.store.on_commit(self.committed.append)
         self.ids: dict[str, str] = {}
         self._keys: dict[str, str] = {}
-        self.decide = decision_maker(RetryLimits(), clock, Random(1))
+        self.decide = decision_maker(RetryLimits(), Random(1))
         self._intake = new_intake()
         self._others: list[Scenario] = []
 

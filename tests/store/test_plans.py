@@ -67,6 +67,7 @@ EXPECTED = {
     # Endings.
     "lock_batches": walks("batch_pkey", "task_pkey"),
     "lock_tasks": BY_ID,
+    "lock_failing": BY_ID,
     "lock_rows": BY_ID,
     "start": BY_ID,
     "succeed": BY_ID,
@@ -133,7 +134,7 @@ def asks(crowd: Crowd) -> dict[str, Ask]:
         "next_due": (None, {}),
         "due_deliveries": (rooms, {"most": 100, "places": 50}),
         "next_delivery": (rooms, {}),
-        **dict.fromkeys(("lock_batches", "lock_tasks", "lock_rows"), ids(running)),
+        **dict.fromkeys(("lock_batches", "lock_tasks", "lock_failing", "lock_rows"), ids(running)),
         "start": each(claimed, 0),
         "succeed": each(running, 0, None),
         "fail": each(running, 0, "reason", "final"),

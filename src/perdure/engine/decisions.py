@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -15,10 +17,10 @@ from perdure.store.verbs.executions import DecideBatch
 from perdure.store.verbs.fail import Decide
 
 
-def decision_maker(limits: RetryLimits, clock: Clock, rng: random.Random) -> Decide:
+def decision_maker(limits: RetryLimits, rng: random.Random) -> Decide:
     """The one retry decision, applied to the row of a failing task."""
 
-    def decide_row(row: Row, failure: Failure) -> Retry | Fail:
+    def decide_row(row: Row, failure: Failure, now: datetime) -> Retry | Fail:
         policy = row["retry_policy"]
         history = History(
             attempt=row["attempt"],
@@ -28,8 +30,7 @@ def decision_maker(limits: RetryLimits, clock: Clock, rng: random.Random) -> Dec
             created_at=row["created_at"],
             previous_delay_secs=row["last_delay_secs"],
         )
-        known = RetryPolicy.from_json(msgspec.json.decode(policy)) if policy else None
-        return decide(known, history, failure, clock.now(), rng, limits)
+        return decide(_read_policy(policy) if policy else None, history, failure, now, rng, limits)
 
     return decide_row
 
@@ -40,7 +41,12 @@ def batch_decision_maker(limits: RetryLimits, clock: Clock, rng: random.Random) 
     def decide_row(row: Row, failure: Failure) -> Retry | Fail:
         count = row["retry_count"]
         history = History(attempt=count, retry_count=count, created_at=row["created_at"])
-        policy = RetryPolicy.from_json(msgspec.json.decode(row["retry_policy"]))
-        return decide(policy, history, failure, clock.now(), rng, limits)
+        return decide(_read_policy(row["retry_policy"]), history, failure, clock.now(), rng, limits)
 
     return decide_row
+
+
+@lru_cache(maxsize=1024)
+def _read_policy(stored: str) -> RetryPolicy:
+    """Many tasks share few policies."""
+    return RetryPolicy.from_json(msgspec.json.decode(stored))

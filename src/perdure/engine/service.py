@@ -48,7 +48,8 @@ class Listener(SendListener, Protocol):
 
 def _log_notes(changes: Changes) -> None:
     for note in changes.notes:
-        log.log(note.level, note.message, extra={"fields": note.fields})
+        if log.isEnabledFor(note.level):
+            log.log(note.level, note.message, extra={"fields": note.fields()})
 
 
 class Engine:
@@ -68,7 +69,7 @@ class Engine:
     ) -> None:
         rng = rng or Random()
         policies = policies_from(settings)
-        decide = decision_maker(policies.limits, clock, rng)
+        decide = decision_maker(policies.limits, rng)
         self.decide = decide
         intake = Intake(new_id, policies, egress)
         calls = Calls(host_url, settings.webhooks.timeout_secs)

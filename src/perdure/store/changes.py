@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.domain.keys import Trigger
 from perdure.domain.states import Status
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """A task went from one state to another (from None: it was created)."""
 
     task_id: str
@@ -35,8 +35,7 @@ class Switched:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(NamedTuple):
     """One execution of a task is over."""
 
     task_id: str
@@ -67,13 +66,13 @@ class Delivery:
     params: str
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """Something that the operator should read in the log once it is committed."""
 
     level: int
     message: str
-    fields: dict[str, Any]
+    fields: Callable[[], dict[str, Any]]
+    """Asked only if the log takes the message: most failures are many, and most of what is noted is for few."""
 
 
 @dataclass(slots=True)
@@ -99,7 +98,7 @@ class Changes:
         if by:
             self.counts[name, label] += by
 
-    def note(self, level: int, message: str, **fields: Any) -> None:
+    def note(self, level: int, message: str, fields: Callable[[], dict[str, Any]]) -> None:
         self.notes.append(Note(level, message, fields))
 
     def due(self, moment: datetime | None) -> None:

@@ -14,6 +14,8 @@ class Held:
     """One task in the worker's hands."""
 
     context: Context
+    linked: bool = True
+    """False if the task stands alone."""
     running: asyncio.Task[None] | None = None
     begun: bool = False
     """Whether `running` has come to its first line; cancelled before, it would never come to its last."""

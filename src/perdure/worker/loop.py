@@ -193,7 +193,7 @@ class WorkLoop(Loop):
         context = Context(
             row["id"], row["batch_id"], row["kind"], row["name"], row["attempt"], parents, self._signs.add
         )
-        held = Held(context)
+        held = Held(context, linked=row["linked"])
         self._held.add(held)
         self._idle.clear()
         held.running = asyncio.create_task(self._run(held, row), name=f"task {row['id']}")
@@ -227,7 +227,7 @@ class WorkLoop(Loop):
             if succeeded is not None:
                 self._succeeded.append(succeeded)
             elif failure is not None:
-                self._failed.append(Failed(*held.identity, failure))
+                self._failed.append(Failed(*held.identity, failure, linked=held.linked))
         if not self._held:
             self._idle.set()
         self._wakeups.wake(Topic.WORK)

@@ -72,12 +72,13 @@ def failure_from(raised: Raised, now: datetime, classification: Mapping[str, str
 def deciding_by_name(decide: Decide) -> Decide:
     """Lets a policy that names a class of exceptions mean those that are derived from it, too."""
 
-    def decide_row(row: Row, failure: Failure) -> Retry | Fail:
+    def decide_row(row: Row, failure: Failure, now: datetime) -> Retry | Fail:
         if isinstance(failure, RaisedFailure) and row["retry_policy"]:
             named = _conditions(row["retry_policy"])
             code = next((name for name in failure.names if name in named), failure.code)
-            failure = replace(failure, code=code)
-        return decide(row, failure)
+            if code != failure.code:
+                failure = replace(failure, code=code)
+        return decide(row, failure, now)
 
     return decide_row
 

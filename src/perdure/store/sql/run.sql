@@ -9,6 +9,12 @@ ORDER BY b.id FOR NO KEY UPDATE
 SELECT {task}, task.free_waits, task.worker_losses, task.last_delay_secs, task.lease_until, task.times_out_at
 FROM task WHERE task.id IN (SELECT id FROM {ids}) ORDER BY task.id {lock}
 
+-- name: lock_failing
+SELECT task.id, task.batch_id, task.name, task.kind, task.status, task.attempt, task.retry_count, task.free_waits,
+    task.worker_losses, task.last_delay_secs, task.retry_policy, task.paused, task.actions, task.created_at,
+    task.started_at, task.locked_by, task.failure_reason
+FROM task WHERE task.id IN (SELECT id FROM {ids}) ORDER BY task.id {lock}
+
 -- name: start
 WITH input AS (SELECT id, attempt FROM {rows(id uuid, attempt int)})
 UPDATE task SET from_status = status, status = 'running', last_updated = :now, version = version + 1,

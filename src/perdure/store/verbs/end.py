@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from perdure.domain.errors import NotFound, NotRunning, PerdureError, StaleAttempt, shown_label
 from perdure.domain.keys import Trigger
 from perdure.domain.model import Failure, FailureTrigger
+from perdure.domain.retry import Retry
 from perdure.domain.states import ACTIVE, Status
 from perdure.store.actions import deliveries_for
 from perdure.store.changes import AttemptEnded, Moved, Row
@@ -102,14 +103,17 @@ def note_ended(session: Session, rows: Sequence[Row], failures: dict[str, Failur
         if source in ACTIVE:
             changes.attempts.append(attempt_of(row, attempt, target.value, failure))
             if target is Status.SUCCESS and attempt > 0:
-                changes.note(logging.INFO, "a retry succeeded", task=row["id"], name=row["name"], attempt=attempt)
+                shown = {"task": row["id"], "name": row["name"], "attempt": attempt}
+                changes.note(logging.INFO, "a retry succeeded", shown.copy)
             if target is Status.CANCELED:
                 changes.deliveries.extend(deliveries_for(row, Trigger.CANCEL, attempt))
         if target in _TRIGGERS:
             changes.deliveries.extend(deliveries_for(row, _TRIGGERS[target], attempt))
 
 
-def attempt_of(row: Row, attempt: int, outcome: str, failure: Failure | None) -> AttemptEnded:
+def attempt_of(
+    row: Row, attempt: int, outcome: str, failure: Failure | None, retry: Retry | None = None
+) -> AttemptEnded:
     """The history row of an attempt that is over; one whose worker is gone is lost, whatever becomes of the task."""
     if failure is not None and failure.trigger is FailureTrigger.WORKER_LOST:
         outcome = LOST
@@ -125,6 +129,7 @@ def attempt_of(row: Row, attempt: int, outcome: str, failure: Failure | None) ->
         failure.http_status if failure else None,
         failure.code if failure else None,
         failure.message if failure else row["failure_reason"],
+        *((retry.delay_secs, retry.source, retry.charged, retry.at) if retry else ()),
     )
 
 

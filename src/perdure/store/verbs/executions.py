@@ -84,9 +84,11 @@ def _note(session: Session, verdict: _Verdict) -> None:
     if verdict.at is not None:
         session.changes.due(verdict.at)
         moment = verdict.at.isoformat(timespec="milliseconds")
-        session.changes.note(logging.INFO, "a batch failed; it is run again", **fields, next_retry_at=moment)
+        fields["next_retry_at"] = moment
+        session.changes.note(logging.INFO, "a batch failed; it is run again", fields.copy)
     elif verdict.reason is not None:
-        session.changes.note(logging.WARNING, "a batch failed; it is not run again", **fields, reason=verdict.reason)
+        fields["reason"] = verdict.reason
+        session.changes.note(logging.WARNING, "a batch failed; it is not run again", fields.copy)
 
 
 def _failure(row: Row) -> Failure:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
 
 from perdure.domain.checks import REASON_BYTES, clip
 from perdure.domain.errors import PerdureError
@@ -25,8 +28,8 @@ _LAST_WORDS = {
     FailReason.IGNORED: "the policy ignores this failure; the task failed",
 }
 
-Decide = Callable[[Row, Failure], Retry | Fail]
-"""What becomes of a failing task, given its row."""
+Decide = Callable[[Row, Failure, datetime], Retry | Fail]
+"""What becomes of a failing task, given its row and the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +39,15 @@ class Failed:
     task_id: str
     attempt: int | None
     failure: Failure
+    linked: bool = True
+    """False if the task is known to stand alone: then there is no DAG to lock."""
 
 
 async def fail(session: Session, items: Sequence[Failed], decide: Decide) -> list[Row | PerdureError]:
     """Retry or end tasks that failed; whoever comes too late is told what the task is instead."""
     ids = sorted({item.task_id for item in items})
-    await session.fetch("lock_batches", [(id,) for id in ids])
-    rows = {row["id"]: row for row in await session.fetch("lock_tasks", [(id,) for id in ids])}
+    await session.fetch("lock_batches", sorted({(item.task_id,) for item in items if item.linked}))
+    rows = {row["id"]: row for row in await session.fetch("lock_failing", [(id,) for id in ids])}
     accepted: dict[str, Failed] = {}
     for item in items:
         row = rows.get(item.task_id)
@@ -63,7 +68,7 @@ async def settle_failures(session: Session, failing: Sequence[tuple[Row, Failure
     endings: list[tuple[Row, Failure]] = []
     parkings: list[tuple[Row, Failure]] = []
     for row, failure in failing:
-        decision = decide(row, failure)
+        decision = decide(row, failure, session.now)
         _note(session, row, failure, decision)
         if isinstance(decision, Retry):
             retries.append((row, failure, decision))
@@ -97,6 +102,16 @@ def _with_reason(message: str, reason: FailReason) -> str:
 
 def _note(session: Session, row: Row, failure: Failure, decision: Retry | Fail) -> None:
     """Tell the operator what happened, to which task, and what happens next."""
+    fields = partial(_note_fields, row, failure, decision)
+    if isinstance(decision, Retry):
+        session.changes.note(logging.INFO, "an attempt failed; the task is retried", fields)
+    elif decision.parked:
+        session.changes.note(logging.WARNING, "retries are exhausted; the task is parked for a human", fields)
+    else:
+        session.changes.note(logging.WARNING, _LAST_WORDS.get(decision.reason, "the task failed"), fields)
+
+
+def _note_fields(row: Row, failure: Failure, decision: Retry | Fail) -> dict[str, Any]:
     fields = {"task": row["id"], "name": row["name"], "attempt": row["attempt"], "trigger": failure.trigger}
     fields |= {"reason": failure.message, "error_class": failure.error_class}
     if isinstance(decision, Retry):
@@ -106,11 +121,7 @@ def _note(session: Session, row: Row, failure: Failure, decision: Retry | Fail) 
             "delay_source": decision.source,
             "next_retry_at": moment,
         }
-        session.changes.note(logging.INFO, "an attempt failed; the task is retried", **fields)
-    elif decision.parked:
-        session.changes.note(logging.WARNING, "retries are exhausted; the task is parked for a human", **fields)
-    else:
-        session.changes.note(logging.WARNING, _LAST_WORDS.get(decision.reason, "the task failed"), **fields)
+    return fields
 
 
 async def _park(session: Session, parkings: Sequence[tuple[Row, Failure]]) -> list[Row]:
@@ -146,15 +157,7 @@ async def _schedule(session: Session, retries: Sequence[tuple[Row, Failure, Retr
     changes = session.changes
     for row, failure, retry in retries:
         attempt = row["attempt"]
-        changes.attempts.append(
-            replace(
-                attempt_of(row, attempt, "failure", failure),
-                delay_secs=retry.delay_secs,
-                delay_source=retry.source,
-                charged=retry.charged,
-                next_retry_at=retry.at,
-            )
-        )
+        changes.attempts.append(attempt_of(row, attempt, "failure", failure, retry))
         changes.moved.append(
             Moved(
                 row["id"],

@@ -48,7 +48,9 @@ async def settle_starts(session: Session, answers: Sequence[Answered], decide: D
     await _start(session, [one for one in answers if not one.finished and not one.failure])
     # A refusal whose ledger row is not ours any more comes from a claim that ran out: the one who took over goes on.
     refused = [
-        Failed(one.task_id, one.attempt, one.failure) for one in answers if one.failure and _key(one) in recorded
+        Failed(one.task_id, one.attempt, one.failure, linked=False)
+        for one in answers
+        if one.failure and _key(one) in recorded
     ]
     if refused:
         await fail(session, refused, decide)

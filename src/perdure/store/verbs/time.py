@@ -36,14 +36,19 @@ async def release_due(session: Session, most: int) -> int:
     released = await session.fetch("release_delayed", [(row["id"],) for row in delayed])
     session.changes.count("released", by=len(released))
     due = await session.fetch("due_retries", most=most)
-    moments = {row["id"]: row["next_retry_at"] for row in due}
+    retried = await release_retries(session, {row["id"]: row["next_retry_at"] for row in due})
+    return len(released) + len(retried)
+
+
+async def release_retries(session: Session, moments: dict[str, datetime]) -> list[Row]:
+    """Make retries claimable whose moments, by task, have come."""
     retried = await session.fetch("release_retries", [(id,) for id in moments])
     for row in retried:
         session.changes.moved.append(
             Moved(row["id"], row["batch_id"], row["kind"], Status.RETRY_PENDING, Status.PENDING, row["attempt"])
         )
     session.changes.lateness.extend(_lateness(retried, moments, session.now))
-    return len(released) + len(retried)
+    return retried
 
 
 def _lateness(rows: Sequence[Row], moments: dict[str, datetime], now: datetime) -> list[float]:

@@ -14,10 +14,9 @@ from perdure.store.interface import Session
 from perdure.store.verbs.claim import Claim, claim
 from perdure.store.verbs.end import Succeed, succeed
 from perdure.store.verbs.fail import Decide, Failed, fail, settle_failures
-from perdure.store.verbs.time import release_due
+from perdure.store.verbs.time import release_retries
 
 WORKER_LOST = Failure(FailureTrigger.WORKER_LOST, ErrorClass.RETRYABLE, "The worker was lost")
-MOST_DUE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +61,26 @@ async def work(session: Session, told: Round, decide: Decide) -> Turn:
     if told.succeeded:
         refused += [answer for answer in await succeed(session, told.succeeded) if isinstance(answer, PerdureError)]
     if told.failed:
-        refused += [answer for answer in await fail(session, told.failed, decide) if isinstance(answer, PerdureError)]
+        answers = await fail(session, told.failed, decide)
+        refused += [answer for answer in answers if isinstance(answer, PerdureError)]
+        # A retry without a wait need not wait for the loop that looks for due ones either.
+        await release_retries(session, _due_at_once(session, answers))
     if told.wanted is None:
         return Turn(refused=refused)
-    if session.changes.due_at is not None and session.changes.due_at <= session.now:
-        # A retry without a wait need not wait for the loop that looks for due ones either.
-        await release_due(session, MOST_DUE)
     begun = (await claim(session, told.wanted)).to_start
     reading = [row["id"] for row in begun if row["linked"] and row["kind"] in told.reading]
     return Turn(begun, await parent_results(session, reading), refused)
+
+
+def _due_at_once(session: Session, answers: Sequence[Row | PerdureError]) -> dict[str, datetime]:
+    return {
+        row["id"]: row["next_retry_at"]
+        for row in answers
+        if not isinstance(row, PerdureError)
+        and row["status"] == Status.RETRY_PENDING
+        and not row["paused"]
+        and row["next_retry_at"] <= session.now
+    }
 
 
 async def renew_leases(session: Session, held: Sequence[tuple[str, int]], until: datetime) -> set[tuple[str, int]]:
