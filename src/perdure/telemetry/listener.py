@@ -71,8 +71,7 @@ def _count(metrics: Metrics, name: str, label: str, count: int) -> None:
             metrics.webhook_executed(trigger, outcome)
     elif name == "retries":
         attempt, _, trigger = label.partition(" ")
-        for _ in range(count):
-            metrics.retry_scheduled(int(attempt), trigger)
+        metrics.retry_scheduled(int(attempt), trigger, count)
     elif name == "idempotent_skips":
         for _ in range(count):
             metrics.idempotent_skip(label)

@@ -155,9 +155,9 @@ class Metrics:
     def canceled_dead_end(self, count: int = 1) -> None:
         self._dead_ends.inc(count)
 
-    def retry_scheduled(self, attempt: int, trigger: str) -> None:
+    def retry_scheduled(self, attempt: int, trigger: str, count: int = 1) -> None:
         """`attempt` failed by `trigger`: timeout, webhook_failure, explicit or worker_lost."""
-        self._retries.of(attempt_label(attempt), trigger).inc()
+        self._retries.of(attempt_label(attempt), trigger).inc(count)
 
     def retry_exhausted(self, count: int = 1) -> None:
         self._exhausted.inc(count)
