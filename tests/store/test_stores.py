@@ -47,6 +47,34 @@ async def test_a_read_does_not_write(scenario: Scenario) -> None:
     assert await scenario.store.read(_count) == 0
 
 
+class _Undone(Exception):
+    pass
+
+
+@pytest.mark.parametrize("count", [1, 3, 600, 6000])
+async def test_rows_are_kept_as_they_were_handed_in(scenario: Scenario, count: int) -> None:
+    """Whether a column differs from row to row, is the same in all, or empty in some or all of them."""
+    columns = ("task_id", "batch_id", "at", "from_status", "to_status", "attempt", "reason", "instance")
+    ids = [f"00000000-0000-7000-8000-{number:012}" for number in range(count)]
+    reasons = [None if number % 3 else f"reason {number}" for number in range(count)]
+    handed_in = [
+        (id, ids[0], scenario.clock.now(), None, "pending", number, reason, "here")
+        for number, (id, reason) in enumerate(zip(ids, reasons, strict=True))
+    ]
+    found: list[tuple[object, ...]] = []
+
+    async def insert_and_read(session: Session) -> None:
+        await session.insert("event", columns, handed_in)
+        rows = await session.query(f"SELECT {', '.join(columns)} FROM event ORDER BY seq", [])
+        found.extend(tuple(row[column] for column in columns) for row in rows)
+        raise _Undone
+
+    with pytest.raises(_Undone):
+        await scenario.store.write(insert_and_read)
+
+    assert found == handed_in
+
+
 async def test_listeners_hear_of_what_was_committed_and_of_nothing_else(scenario: Scenario) -> None:
     heard: list[int] = []
     names: list[str] = []
