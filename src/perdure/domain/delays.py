@@ -5,18 +5,16 @@ For any policy and any number of retries it is finite, capped and free of overfl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from perdure.domain.policy import Jitter, RetryLimits, RetryPolicy, Strategy
 
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """Where a delay falls: evenly between `low` and `high`, but never beyond `ceiling`."""
 
     low: float

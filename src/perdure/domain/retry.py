@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from random import Random
+from typing import NamedTuple
 
 from perdure.domain.delays import Spread, deadline_of, moment_after, own_spread, server_spread
 from perdure.domain.model import ErrorClass, Failure, FailureTrigger
@@ -52,8 +53,7 @@ class History:
     """The delay before the execution that failed, if it was a retry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """Try again at this moment."""
 
     at: datetime

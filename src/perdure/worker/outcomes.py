@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,8 +29,7 @@ CODE_BYTES = 255
 _ROOTS = (BaseException, object)
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(NamedTuple):
     """What a function raised, as plain data that can come from another process."""
 
     names: tuple[str, ...]

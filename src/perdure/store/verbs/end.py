@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from perdure.domain.errors import NotFound, NotRunning, PerdureError, StaleAttempt, shown_label
 from perdure.domain.keys import Trigger
@@ -20,8 +21,7 @@ LOST = "lost"
 _TRIGGERS = {Status.SUCCESS: Trigger.SUCCESS, Status.FAILURE: Trigger.FAILURE}
 
 
-@dataclass(frozen=True, slots=True)
-class Succeed:
+class Succeed(NamedTuple):
     """A success reported for a task; `attempt` None means the current one."""
 
     task_id: str

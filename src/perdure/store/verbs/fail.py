@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.domain.checks import REASON_BYTES, clip
 from perdure.domain.errors import PerdureError
@@ -32,8 +32,7 @@ Decide = Callable[[Row, Failure, datetime], Retry | Fail]
 """What becomes of a failing task, given its row and the moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """A failure of a task; `attempt` None means the current one."""
 
     task_id: str
