@@ -21,6 +21,7 @@ import uvloop
 
 from bench.receiver import receiving
 from perdure.assemble import make_instance
+from perdure.cli.serving import share_interpreter
 from perdure.config import Settings, load
 from perdure.domain.drafts import ActionDraft, BatchDraft, TaskDraft, WebhookDraft
 from perdure.domain.states import Status
@@ -65,7 +66,10 @@ class Done:
 
 async def measure_engine(url: str, receiver: str, tasks: int, concurrency: int) -> float:
     """Webhook tasks ended per second, all of them submitted before."""
-    instance = make_instance(settings_for(url, concurrency), "http://127.0.0.1:8000")
+    settings = settings_for(url, concurrency)
+    # As `perdure serve` does.
+    share_interpreter(settings)
+    instance = make_instance(settings, "http://127.0.0.1:8000")
     done = Done(tasks)
     instance.store.on_commit(done.count)
     await instance.store.open()

@@ -140,15 +140,16 @@ class StartLoop(Loop):
             )
             return
         flight.land()
-        self._listener.sent(Trigger.START.value, self._is_success(answer), answer.duration_secs)
-        await self._record(request, self._answered(row, request, answer))
+        accepted = self._is_success(answer)
+        self._listener.sent(Trigger.START.value, accepted, answer.duration_secs)
+        await self._record(request, self._answered(row, request, answer, accepted))
 
-    def _answered(self, row: Row, request: WebhookRequest, answer: WebhookAnswer) -> Answered:
+    def _answered(self, row: Row, request: WebhookRequest, answer: WebhookAnswer, accepted: bool) -> Answered:
         attempt = row["attempt"]
         answered = partial(
             Answered, row["id"], attempt, answer.status, claimed_at=row["started_at"], linked=row["linked"]
         )
-        if not self._is_success(answer):
+        if not accepted:
             failure = self._failure(answer)
             log.warning(
                 "on_start was not accepted",
