@@ -27,18 +27,19 @@ class SteeredClock:
     """
 
     def __init__(self) -> None:
-        self._base = datetime.now(UTC)
-        self._read_at = time.monotonic()
+        # What the other clock showed, and when: one value, because threads read it while it changes.
+        self._origin = (datetime.now(UTC), time.monotonic())
 
     def now(self) -> datetime:
-        return self._base + timedelta(seconds=time.monotonic() - self._read_at)
+        moment, read_at = self._origin
+        return moment + timedelta(seconds=time.monotonic() - read_at)
 
     def follow(self, moment: datetime, asked_at: float, answered_at: float) -> timedelta:
         """Take over `moment`, read between the two monotonic times; returns how far we were off."""
         read_at = (asked_at + answered_at) / 2
-        off = moment - (self._base + timedelta(seconds=read_at - self._read_at))
-        self._base, self._read_at = moment, read_at
-        return off
+        shown, shown_at = self._origin
+        self._origin = (moment, read_at)
+        return moment - (shown + timedelta(seconds=read_at - shown_at))
 
 
 def monotonic() -> float:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from perdure import Context, Perdure, Retry
+from perdure import Context, Perdure, Retry, TaskHandle
+from perdure.config import Engine, Server, Settings
+from tests.engine.driven import eventually
 from tests.engine.outage import Outage
 from tests.worker.workshop import MakeWorkshop
 
@@ -173,3 +179,43 @@ async def test_signs_of_life_wait_for_a_database_that_is_away(
     assert (await shop.task(id)).success == 3
     may_end.set()
     await shop.work()
+
+
+async def test_a_function_that_blocks_its_worker_costs_others_no_lease(tmp_path: Path) -> None:
+    """An async function must not block. If one does, the tasks beside it are not run a second time for that."""
+    file = tmp_path / "jobs.db"
+    server = Server(database_url=f"sqlite:///{file}")
+    settings = Settings(server=server, engine=Engine(worker_lease_secs=1, worker_heartbeat_secs=0.3))
+    may_end = asyncio.Event()
+
+    def read_lease() -> int:
+        with closing(sqlite3.connect(file)) as connection:
+            (lease,) = connection.execute("SELECT lease_until FROM task WHERE kind = 'innocent'").fetchone()
+        return int(lease)
+
+    async with Perdure(settings=settings) as app:
+
+        @app.task(retry=Retry.immediate(3))
+        async def innocent(ctx: Context) -> int:
+            await may_end.wait()
+            return ctx.attempt
+
+        @app.task
+        async def blocking() -> int:
+            first, patience = read_lease(), 2000
+            # Renewed a whole second further, while nobody else in this event loop can do anything.
+            while patience and read_lease() < first + 1_000_000:
+                time.sleep(0.01)  # noqa: ASYNC251 - that is what must not harm others
+                patience -= 1
+            may_end.set()
+            return patience
+
+        async with app.worker():
+            task = await innocent.submit()
+            await eventually(lambda: is_running(task))
+            assert await (await blocking.submit()).result(timeout=60) > 0
+            assert await task.result(timeout=60) == 0
+
+
+async def is_running(task: TaskHandle[int]) -> bool:
+    return await task.status() == "Running"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
@@ -12,7 +13,7 @@ from perdure.app.desk import Desk
 from perdure.app.options import TaskOptions
 from perdure.app.policy import Retry
 from perdure.app.task import TaskFunction, make_task
-from perdure.assemble import Instance, make_instance
+from perdure.assemble import Instance, make_instance, make_store
 from perdure.clock import Clock
 from perdure.config import Settings, load
 from perdure.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
@@ -114,7 +115,9 @@ class Perdure:
         settings = settings or self.settings()
         instance = make_instance(settings, settings.callback_url(), clock=clock)
         handlers = {kind: task.handler for kind, task in self._tasks.items()}
-        return instance, Worker(instance.engine, handlers, settings, concurrency, cpu_processes)
+        few = replace(settings, engine=replace(settings.engine, database_pool_size=2))
+        pulse_store = make_store(few, instance.id, instance.store.clock)
+        return instance, Worker(instance.engine, handlers, settings, concurrency, cpu_processes, pulse_store)
 
     @asynccontextmanager
     async def worker(

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from perdure.config import Settings
 from perdure.engine.service import Engine
+from perdure.store.interface import Store
 from perdure.worker import DEFAULT_CONCURRENCY, DEFAULT_PROCESSES
 from perdure.worker.execution import Execution
 from perdure.worker.handlers import Handler
 from perdure.worker.held import HeldTasks
 from perdure.worker.loop import SecondLoop, WorkLoop, WorkSettings
-from perdure.worker.pulse import PulseLoop, SignLoop
+from perdure.worker.pulse import PulseLoop, PulseThread, SignLoop
 
 
 class Worker:
@@ -24,7 +25,9 @@ class Worker:
         settings: Settings,
         concurrency: int = DEFAULT_CONCURRENCY,
         cpu_processes: int = DEFAULT_PROCESSES,
+        pulse_store: Store | None = None,
     ) -> None:
+        """With a `pulse_store`, a store of its own on the same database, leases are renewed from a thread."""
         self.engine = engine
         self.held = HeldTasks()
         self.signs = SignLoop(engine.store)
@@ -52,11 +55,20 @@ class Worker:
                 classification=settings.classification,
             ),
         )
-        engine.add(self.loop, SecondLoop(self.loop), self.pulse, self.signs)
+        engine.add(self.loop, SecondLoop(self.loop), self.signs)
+        self._pulse_thread = None if pulse_store is None else PulseThread(self.pulse, pulse_store)
+        if pulse_store is None:
+            engine.add(self.pulse)
 
     async def start(self, webhooks: bool = False) -> None:
+        if self._pulse_thread is not None:
+            self._pulse_thread.start()
         await self.engine.start(webhooks=webhooks)
 
     async def stop(self) -> None:
         """Claim no more, finish or give back what runs, write every result."""
-        await self.engine.stop()
+        try:
+            await self.engine.stop()
+        finally:
+            if self._pulse_thread is not None:
+                await self._pulse_thread.stop()
