@@ -80,7 +80,7 @@ async def driven(sender: Told, database_url: str) -> AsyncIterator[Driven]:
 
 def keys(caplog: pytest.LogCaptureFixture) -> list[str | None]:
     """The key in each line of the loops that call, None where one is missing."""
-    records = [record for record in caplog.records if record.module in ("start", "deliver")]
+    records = [record for record in caplog.records if record.module in ("start", "accepted", "deliver")]
     assert records, "nothing was logged"
     return [fields_of(record).get("key") for record in records]
 
