@@ -32,7 +32,7 @@ async def measure(server: PostgresServer, name: str, work: Work) -> Measured:
 
 async def main(names: Sequence[str], works: Sequence[Work], rounds: int) -> None:
     table = Table()
-    release = prepare_environment() if "pgqueuer" in names else None
+    release = prepare_environment() if any(name.startswith("pgqueuer") for name in names) else None
     load_before = os.getloadavg()[0]
     with PostgresServer(durable=True) as server:
         for number in range(rounds):

@@ -1,6 +1,6 @@
 """Drains tasks with a worker and prints the seconds, by the clock and of the processor, as JSON.
 
-python -m bench.drain.perdure_program URL TASKS FAILING LATER
+python -m bench.drain.perdure_program URL TASKS FAILING LATER BATCH
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from bench.drain.scheduled import multiply
 from perdure import Context, Perdure, Retry, TaskFunction
 from perdure.config import load
 
-#: Tasks that do nothing suit large claims; one is written while the functions of the other run.
-CLAIM_BATCH = 1000
-CONCURRENCY = 2 * CLAIM_BATCH
 SUBMIT_CHUNK = 5000
 
 
@@ -94,17 +91,18 @@ async def settle(url: str) -> None:
         await query(url, "CHECKPOINT")
 
 
-async def work_off(app: Perdure, countdown: Countdown, tasks: int) -> tuple[float, float]:
+async def work_off(app: Perdure, countdown: Countdown, tasks: int, batch: int) -> tuple[float, float]:
     """Seconds from the start of a worker to its end, when every result is written."""
     countdown.begin(tasks)
     began, processor_began = time.perf_counter(), time.process_time()
-    async with app.worker(concurrency=CONCURRENCY):
+    # One batch is written while the functions of the other run.
+    async with app.worker(concurrency=2 * batch):
         await countdown.wait()
     return time.perf_counter() - began, time.process_time() - processor_began
 
 
-async def drain(url: str, tasks: int, failing: int, later: int) -> list[tuple[float, float]]:
-    settings = load({"server.database_url": url, "engine.claim_batch": CLAIM_BATCH}, environ={})
+async def drain(url: str, tasks: int, failing: int, later: int, batch: int) -> list[tuple[float, float]]:
+    settings = load({"server.database_url": url, "engine.claim_batch": batch}, environ={})
     countdown = Countdown()
     seconds = []
     async with Perdure(settings=settings) as app:
@@ -115,7 +113,7 @@ async def drain(url: str, tasks: int, failing: int, later: int) -> list[tuple[fl
         for task, count in ((succeed, tasks), (fail_twice, failing)):
             await submit(task, count)
             await settle(url)
-            seconds.append(await work_off(app, countdown, count) if count else (0.0, 0.0))
+            seconds.append(await work_off(app, countdown, count, batch) if count else (0.0, 0.0))
     ended = await query(url, "SELECT count(*) FROM task WHERE status = 'success'")
     attempts = await query(url, "SELECT count(*) FROM task_attempt")
     if (ended, attempts) != (tasks + failing, tasks + 3 * failing):
@@ -123,12 +121,12 @@ async def drain(url: str, tasks: int, failing: int, later: int) -> list[tuple[fl
     return seconds
 
 
-def main(url: str, tasks: int, failing: int, later: int) -> None:
+def main(url: str, tasks: int, failing: int, later: int, batch: int) -> None:
     # That tasks fail is what is asked for here.
     logging.getLogger("perdure").setLevel(logging.CRITICAL)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        print(json.dumps(runner.run(drain(url, tasks, failing, later))))
+        print(json.dumps(runner.run(drain(url, tasks, failing, later, batch))))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *(int(number) for number in sys.argv[2:5]))
+    main(sys.argv[1], *(int(number) for number in sys.argv[2:6]))

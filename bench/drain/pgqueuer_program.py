@@ -21,8 +21,6 @@ from pgqueuer.executors import DatabaseRetryEntrypointExecutor, EntrypointExecut
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
-#: The guide: larger for short jobs. From 500 on it drains little faster, but it suffers less from jobs for later.
-BATCH_SIZE = 2000
 #: The guide: a pool for high throughput. Retries, a transaction each, need one; more connections did not help.
 POOL = 20
 ENQUEUE_CHUNK = 5000
@@ -54,7 +52,7 @@ async def enqueue(pool: asyncpg.Pool, entrypoint: str, jobs: int) -> None:
     await pool.execute("CHECKPOINT", timeout=3600)
 
 
-async def work_off(pool: asyncpg.Pool, jobs: int) -> tuple[float, float]:
+async def work_off(pool: asyncpg.Pool, jobs: int, batch: int) -> tuple[float, float]:
     """Seconds until this many jobs have succeeded and the queue says so."""
     worker = PgQueuer(AsyncpgPoolDriver(pool))
     succeeded = 0
@@ -77,11 +75,11 @@ async def work_off(pool: asyncpg.Pool, jobs: int) -> tuple[float, float]:
 
     began, processor_began = time.perf_counter(), time.process_time()
     # Returns when what is held in its buffers is written.
-    await worker.run(batch_size=BATCH_SIZE)
+    await worker.run(batch_size=batch)
     return time.perf_counter() - began, time.process_time() - processor_began
 
 
-async def main(url: str, tasks: int, failing: int, later: int) -> None:
+async def main(url: str, tasks: int, failing: int, later: int, batch: int) -> None:
     # That jobs fail is what is asked for here.
     logging.getLogger("pgqueuer").setLevel(logging.CRITICAL)
     async with asyncpg.create_pool(url, min_size=POOL, max_size=POOL) as pool:
@@ -93,7 +91,7 @@ async def main(url: str, tasks: int, failing: int, later: int) -> None:
         seconds = []
         for entrypoint, jobs in (("succeed", tasks), ("fail-twice", failing)):
             await enqueue(pool, entrypoint, jobs)
-            seconds.append(await work_off(pool, jobs) if jobs else (0.0, 0.0))
+            seconds.append(await work_off(pool, jobs, batch) if jobs else (0.0, 0.0))
             left = await pool.fetchval("SELECT count(*) FROM pgqueuer")
             if left != later:
                 raise RuntimeError(f"{left} jobs are left in the queue, and {later} should be.")
@@ -102,4 +100,4 @@ async def main(url: str, tasks: int, failing: int, later: int) -> None:
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main(sys.argv[1], *(int(number) for number in sys.argv[2:5])))
+        runner.run(main(sys.argv[1], *(int(number) for number in sys.argv[2:6])))

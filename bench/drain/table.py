@@ -37,7 +37,7 @@ class Table:
         for row in sorted(self.rates, key=self._group):
             rates = [rate.tasks for rate in self.rates[row]]
             who = CONTESTANTS[row.contestant]
-            bare, pgqueuer = (self._ratio(row, Row(row.what, row.later, to)) for to in ("bare", "pgqueuer"))
+            bare, pgqueuer = (self._ratio(row, Row(row.what, row.later, to)) for to in ("bare", who.beside))
             alone = self._ratio(row, Row(row.what, 0, row.contestant)) if row.later else "-"
             micros = self._worker_micros(row)
             yield (
