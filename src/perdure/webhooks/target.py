@@ -22,7 +22,8 @@ class MalformedUrl(ValueError):
 class Target:
     """Where a URL leads, and what is asked for there."""
 
-    #: Scheme, host and port: what is called, whatever is asked of it.
+    #: Scheme, host and port, to the letter: connections are shared by it. (`perdure.domain.destinations` is for
+    #: counting, and reads whatever URL is stored.)
     destination: str
     is_tls: bool
     #: As it is looked up.
